@@ -32,6 +32,9 @@ from tensorir import (
     walk,
 )
 
+LONGEST_NAME = 96
+"""Characters of the name of a loop that is made of others."""
+
 
 class LoopRef(str):
     """The name of a loop."""
@@ -185,6 +188,10 @@ class State:
     def fresh_loop(self, *hints: str) -> str:
         """A name for a loop."""
         return fresh(self.taken_names(), hints)
+
+    def loop_of(self, loops: Iterable[For]) -> str:
+        """A name for a loop that is made of others: their names, as far as these can be read."""
+        return self.fresh_loop("_".join(loop.name for loop in loops)[:LONGEST_NAME])
 
     def fresh_block(self, *hints: str) -> str:
         """A name for a block, which may be that of a buffer."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from autotune.rules.effort import one_thread
 from autotune.rules.group import Group, lane_of, output_store, stride_in
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable
-from autotune.rules.plan import OpenPlan, Values, threads, works_out
+from autotune.rules.plan import OpenPlan, Values, threads, tried
 from autotune.rules.stores import stores
 from schedule import LoopRef, Schedule, library
 from tensorir import Block, Cpu, IterKind, Load, Var, body_loads, dtype
@@ -95,7 +95,7 @@ def across_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[AcrossPlan]:
         beside=max(1, Cpu.line_bytes // dtype.itemsize(store.buffer.dtype) // lanes),
         rows=MOST_WRITTEN // len(steps),
     )  # fmt: skip
-    return [plan] if works_out(sch, plan) else []
+    return [tried(sch, plan)]
 
 
 def _read_along(block: Block, turned: Sequence[Load], rows: Sequence[Var]) -> Var | None:

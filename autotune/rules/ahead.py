@@ -10,40 +10,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from autotune.rules.group import instances, size
-from schedule import LoopRef, Schedule, ScheduleError
+from autotune.rules.group import attempt, instances, size
+from schedule import LoopRef, Schedule
 from tensorir import Block, Call, ForKind, Load, Store, body_loads, stmt_exprs, walk, walk_exprs
 
 CALL_COST = 10
 """Operations of a math function, about."""
 
 
-def ask_ahead(sch: Schedule, stages: Sequence[str], task: LoopRef, rows: bool) -> None:
+def ask_ahead(
+    sch: Schedule, stages: Sequence[str], task: LoopRef, rows: bool
+) -> dict[str, str]:
     """Spread requests over the costliest stage of a task: for what the last stage writes in this
     task, and with `rows` for what the first stage that reads an argument reads in the next task.
-
-    Nothing happens where the rows have no constant size or are not whole.
+    Returns what cannot be asked for, as rows that have no constant size, or are not whole.
     """
-    loop = _busiest_loop(sch, stages)
+    loop, refused = _busiest_loop(sch, stages), dict[str, str]()
     if loop is None:
-        return
+        return refused
     last = stages[-1]
-    asked: set[str] = set()
+    asked: dict[str, tuple[str, int]] = {}
     for block in stages if rows else ():
         for load in arguments_read_once(sch, block):
-            if load.buffer.name not in asked:
-                asked.add(load.buffer.name)
-                _try(sch, block, load.buffer.name, task, loop, 1)
+            asked.setdefault(load.buffer.name, (block, 1))
     store = sch.state.block(last).body
     if isinstance(store, Store) and store.buffer in sch.func.params:
-        _try(sch, last, store.buffer.name, task, loop, 0)
-
-
-def _try(sch: Schedule, block: str, buffer: str, task: str, loop: str, distance: int) -> None:
-    try:
-        sch.spread_prefetch(block, buffer, task, loop, distance)
-    except ScheduleError:
-        pass  # no constant size, or not one piece: a hint less
+        asked[store.buffer.name] = last, 0
+    for buffer, (block, distance) in asked.items():
+        what = f"{buffer!r} asked for ahead"
+        attempt(refused, what, sch.spread_prefetch, block, buffer, task, loop, distance)
+    return refused
 
 
 def arguments_read_once(sch: Schedule, block: str) -> list[Load]:

@@ -10,8 +10,9 @@ block of scores fits the second-level cache of a CPU.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 from math import prod
 from typing import Any
@@ -22,7 +23,7 @@ from autotune.rules.common_reads import read_in_common
 from autotune.rules.effort import one_thread
 from autotune.rules.find_chain import Chain, find_chains, last_reduce
 from autotune.rules.group import Group, size
-from autotune.rules.plan import Plan, ThreadedPlan, Values, at_most, works_out
+from autotune.rules.plan import Plan, ThreadedPlan, Values, at_most, tried
 from autotune.rules.spatial import spatial_plans
 from autotune.rules.transposed import transposed_plans
 from autotune.streams import Column
@@ -55,6 +56,7 @@ class ChainPlan(ThreadedPlan):
 
     group: Group
     cpu: Cpu
+    base: Schedule = field(repr=False, compare=False)
     chain: Chain
     choices: tuple[Choice, ...]
     rows: int
@@ -115,9 +117,20 @@ class ChainPlan(ThreadedPlan):
         sums = beside * values.get(self.key("width"), 0) / lanes if not self.products else 0
         return bool(max(tile, sums) <= 1.25 * self.cpu.registers)
 
-    def apply(self, sch: Schedule, values: Values) -> None:
+    @cached_property
+    def refused(self) -> Mapping[str, str]:
+        """What its rows do not allow, such as to be asked for ahead where they are in pieces."""
+        return self.told if self.failed else self._nest(self.base.copy(), self.default())
+
+    def _nest(self, sch: Schedule, values: Values) -> Mapping[str, str]:
+        """Make the nest; returns what it goes without."""
         own = {what: values[self.key(what)] for what in CHOSEN if self.key(what) in values}
-        ChainNest(sch, self.chain, self.cpu, own).run()
+        nest = ChainNest(sch, self.chain, self.cpu, own)
+        nest.run()
+        return nest.refused
+
+    def apply(self, sch: Schedule, values: Values) -> None:
+        self._nest(sch, values)
         if self.after is not None:
             self.after.apply(sch, values)
 
@@ -125,11 +138,11 @@ class ChainPlan(ThreadedPlan):
 def chain_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[ChainPlan]:
     """A plan for each chain of the program."""
     found = [
-        _plan(rows, chain, cpu)
+        _plan(sch.copy(), rows, chain, cpu)
         for chain, rows in find_chains(sch, groups, cpu)
         if _inside(rows, chain) <= cpu.registers
     ]
-    return [plan for plan in found if works_out(sch, plan)]
+    return [tried(sch, plan) for plan in found]
 
 
 def _inside(sch: Schedule, chain: Chain) -> int:
@@ -141,8 +154,8 @@ def _inside(sch: Schedule, chain: Chain) -> int:
     return max(map(prod, inner), default=1)
 
 
-def _plan(sch: Schedule, chain: Chain, cpu: Cpu) -> ChainPlan:
-    """The plan of a chain; `sch` is the program in its rows."""
+def _plan(base: Schedule, sch: Schedule, chain: Chain, cpu: Cpu) -> ChainPlan:
+    """The plan of a chain of a program; `sch` is the program in its rows."""
     lanes, last, blocks = chain.lanes, chain.last, sch.state.block
     choices: list[Choice] = []
     shortest = min(last_reduce(blocks(name)) for name in chain.statistics)
@@ -169,8 +182,9 @@ def _plan(sch: Schedule, chain: Chain, cpu: Cpu) -> ChainPlan:
     if after is not None:
         choices += after.choices
     return ChainPlan(
-        Group(last), cpu, chain, tuple(choices), usual, rows_fit, cycles, together, products, after
-    )
+        Group(last), cpu, base, chain, tuple(choices), usual, rows_fit, cycles, together, products,
+        after,
+    )  # fmt: skip
 
 
 def _after(sch: Schedule, chain: Chain, cpu: Cpu) -> Plan | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from math import prod
 from typing import Any
 
@@ -11,11 +10,11 @@ from autotune.rules.ahead import ask_ahead
 from autotune.rules.chain_rows import put_in_rows
 from autotune.rules.common_reads import merge_level, read_in_common, run_together, sum_together
 from autotune.rules.find_chain import Chain
-from autotune.rules.group import output_store, size
+from autotune.rules.group import attempt, output_store, size
 from autotune.rules.lanes import into_lanes, lanes_inside, unroll_short
 from autotune.rules.nest import finish_nest, own_loops
 from autotune.rules.runs import contiguous_run, fuse_run
-from schedule import LoopRef, Schedule, ScheduleError, library
+from schedule import LoopRef, Schedule, library
 from tensorir import Cpu, int_value
 
 SIDE_BY_SIDE = 8
@@ -32,6 +31,7 @@ class ChainNest:
         self.ahead, self.parallel = values.get("ahead", "none"), values["threads"] == "parallel"
         self.stages = list(chain.stages)
         self.last = chain.stages[-1]
+        self.refused: dict[str, str] = {}
 
     def run(self) -> None:
         sch, chain = self.sch, self.chain
@@ -54,7 +54,8 @@ class ChainNest:
             _align_rows(sch, self.stages, chain.lanes)
         self.merge_passes([block for block in self.stages if self.is_long(block)])
         if self.ahead != "none":
-            ask_ahead(sch, self.stages, self.task, rows=self.ahead == "rows")
+            rows = self.ahead == "rows"
+            self.refused.update(ask_ahead(sch, self.stages, self.task, rows))
         if self.parallel:
             sch.parallel(shared)
 
@@ -178,8 +179,8 @@ class ChainNest:
         for maker, user in zip(stages, stages[1:]):
             first, second = own_loops(sch, maker), own_loops(sch, user)
             if maker in sch.get_producers(user) and first and second:
-                with suppress(ScheduleError):
-                    sch.merge(first[0].name, second[0].name)
+                what = f"{user!r} in the loop of {maker!r}"
+                attempt(self.refused, what, sch.merge, first[0].name, second[0].name)
 
 
 def _align_rows(sch: Schedule, stages: Sequence[str], lanes: int) -> None:

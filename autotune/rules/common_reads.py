@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autotune.rules.group import needed
 from autotune.rules.lanes import is_reduce_loop, unroll_short
 from autotune.rules.runs import contiguous_run, run_length
 from schedule import Schedule
@@ -28,19 +29,7 @@ def _goes_with(sch: Schedule, name: str, group: Sequence[str]) -> bool:
     block, first = sch.state.block(name), sch.state.block(group[0])
     lengths = {run_length(contiguous_run(b)) for b in (block, first)}
     shared = {r.buffer for r in body_loads(block)} & {r.buffer for r in body_loads(first)}
-    return len(lengths) == 1 and bool(shared) and _needed(sch, name).isdisjoint(group)
-
-
-def _needed(sch: Schedule, block: str) -> set[str]:
-    """All blocks before `block` of which it needs something."""
-    found: set[str] = set()
-    pending = [block]
-    while pending:
-        for name in map(str, sch.get_producers(pending.pop())):
-            if name not in found:
-                found.add(name)
-                pending.append(name)
-    return found
+    return len(lengths) == 1 and bool(shared) and needed(sch, name).isdisjoint(group)
 
 
 def run_together(sch: Schedule, blocks: Sequence[str]) -> list[str]:

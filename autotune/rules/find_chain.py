@@ -9,9 +9,10 @@ from math import prod
 from autotune.rules.chain_rows import InRows, RowOrder, Stage, find_rows
 from autotune.rules.group import Group, instances, output_store, size, stride_in
 from autotune.rules.lanes import reduces_by_one
+from autotune.rules.ranked import group_contraction
 from autotune.rules.runs import contiguous_run, run_length
-from schedule import Schedule, library
-from tensorir import Block, Cpu, IterKind, TensorIRError, Var, body_loads, dtype, variables
+from schedule import Schedule
+from tensorir import Block, Cpu, IterKind, Var, body_loads, dtype, variables
 
 IDLE = 1.25
 """How much longer whole rows may take than rows in parts that threads share evenly."""
@@ -200,9 +201,8 @@ def _gathered(sch: Schedule, stage: Stage, cpu: Cpu) -> list[str] | None:
         return None
     if store.indices[-1] is not spatial[-1] or spatial[-1] is not stage.columns[0]:
         return None
-    try:
-        c = library.find_contraction(sch, stage.block)
-    except TensorIRError:  # it stores elsewhere than at its own variables
+    c = group_contraction(sch, Group(stage.block))
+    if c is None:
         return None
     rows, found = set(spatial[:-1]), []
     extents = {it.var: size(it.extent) for it in block.iters}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
-from autotune.rules.group import Group, in_scan, output_store
-from schedule import Schedule, ScheduleError, library
+from autotune.rules.group import Group, Refused, attempt, in_scan, output_store
+from schedule import Schedule, library
 from tensorir import Block, IterKind
 
 SHORT = 64
@@ -14,35 +15,38 @@ SHORT = 64
 
 def bring_on_axes(
     sch: Schedule, groups: Iterable[Group], taken: Callable[[Schedule, Group], bool], rest: bool
-) -> None:
+) -> Refused:
     """Give elementwise stages a variable for each of their axes, in the order of the memory that
-    they write: `out[v] = a[v % 64, v // 64]` is a transpose, and is scheduled as one.
+    they write: `out[v] = a[v % 64, v // 64]` is a transpose, and is scheduled as one. Returns those
+    of which that is refused: their loops are not their own.
 
     taken  whether a better rule than the one for the rest takes a group of a schedule
     rest   whether that one takes stages that store elsewhere than at their variables. Else only
            what another takes then is brought on its axes
     """
+    refused: Refused = {}
     for group in groups:
-        trial = sch.copy()
-        if not moved_on_axes(trial, group.block):
+        trial, own = sch.copy(), refused.setdefault(group.block, {})
+        if not moved_on_axes(trial, group.block, own):
             continue
         if rest and not _has_short_parts(sch, group.block):
-            moved_on_axes(sch, group.block)
+            moved_on_axes(sch, group.block, own)
         elif taken(trial, group) and not (rest and taken(sch, group)):
-            moved_on_axes(sch, group.block)
+            moved_on_axes(sch, group.block, own)
         elif rest:
-            moved_on_axes(sch, group.block, parts=False)
+            moved_on_axes(sch, group.block, own, parts=False)
+    return refused
 
 
-def moved_on_axes(sch: Schedule, name: str, parts: bool = True) -> bool:
-    """Give a stage a variable for each axis, if it is elementwise; tell whether that changes it."""
+def moved_on_axes(sch: Schedule, name: str, refused: dict[str, str], parts: bool = True) -> bool:
+    """Give a stage a variable for each axis, if it is elementwise; tell whether that changes it,
+    and `refused` why it stays as it is written."""
     block = sch.state.block(name)
     if not _is_elementwise(block) or in_scan(sch, block):
         return False
-    try:
-        return library.in_axes(sch, name, parts=parts)
-    except ScheduleError:  # its loops are not its own: it stays as it is written
-        return False
+    steps = len(sch.trace)
+    attempt(refused, f"{name!r} on its axes", partial(library.in_axes, sch, name, parts=parts))
+    return len(sch.trace) > steps
 
 
 def _has_short_parts(sch: Schedule, name: str) -> bool:

@@ -17,6 +17,7 @@ from autotune.rules.alternatives import Start, first_start, starts
 from autotune.rules.forms import bring_on_axes
 from autotune.rules.group import (
     Group,
+    Refused,
     bring_forward,
     find_groups,
     in_scan,
@@ -101,14 +102,15 @@ def _sketches(
     base = start.copy()
     own = _within([p for rule in rules.stages for p in rule(base, device)], numerics)
     kept = [name for plan in own for name in plan.stages]
-    inline_stages(base, kept, partial(rules.copies, device) if rules.copies else None)
-    bring_forward(base)
+    copies = partial(rules.copies, device) if rules.copies else None
+    before: list[Mapping[str, dict[str, str]]] = []
+    before += inline_stages(base, kept, copies), bring_forward(base)
     if not all(instances(base.state.block(name)) for name in base.get_blocks()):
         yield _sketch(base, (), many)  # a stage has no elements: nothing to gain
         return
-    unprepared = rules.prepare(base, device) if rules.prepare is not None else {}
+    before += [rules.prepare(base, device)] if rules.prepare is not None else []
     asked = [_known([(plan,)]) for plan in own]
-    asked += _parts(base, rules, device, numerics, rng if many else None, unprepared, kept)
+    asked += _parts(base, rules, device, numerics, rng if many else None, before, kept)
     if rules.least is not None and most < inf and sum(least() for *_, least in asked) > most:
         return
     order = [str(name) for name in base.get_blocks()]  # what copies wants its producer as written
@@ -156,19 +158,25 @@ def _parts(
     device: Device,
     numerics: str,
     rng: random.Random | None,
-    unprepared: Mapping[str, dict[str, str]],
+    before: Sequence[Mapping[str, dict[str, str]]],
     kept: Collection[str] = (),
 ) -> Iterator[_Asked]:
     """The parts of a program but `kept` blocks: groups by themselves, then those that a plan is for
     together, which may be scheduled one by one as well. With `rng` all ways, of too many some that
-    are drawn. Plans tell what was refused for their blocks, what is `unprepared` too."""
+    are drawn. Plans tell what was refused for their blocks, and `before` groups were found too."""
     groups = find_groups(sch, kept)
     found = _within([p for rule in rules.chains for p in rule(sch, groups, device)], numerics)
     chains, taken = list[Plan](), set(kept)
-    refused = dict(unprepared)
+    refused: Refused = {}
+
+    def tell(*more: Mapping[str, Mapping[str, str]]) -> None:
+        for name, why in ((name, each[name]) for each in more for name in each):
+            refused.setdefault(name, {}).update(why)
+
+    tell(*before)
     for plan in found:  # some may want the same
         if not plan.works:
-            refused.setdefault(plan.group.block, {}).update(plan.refused)
+            tell({plan.group.block: plan.refused})
         elif not taken & set(plan.stages):
             chains.append(plan)
             taken.update(plan.stages)
@@ -179,10 +187,11 @@ def _parts(
         return [(plan,) for plan in plans]
 
     def taken_by_rules(trial: Schedule, group: Group) -> bool:
-        return any(rule(trial, group, device) for rule in rules.groups)
+        found = (plan for rule in rules.groups for plan in rule(trial, group, device))
+        return any(plan.works for plan in found)
 
     rest = [group for group in groups if group.block not in taken]
-    bring_on_axes(sch, rest, taken_by_rules, rules.anywhere)
+    tell(bring_on_axes(sch, rest, taken_by_rules, rules.anywhere))
     for group in rest:
         own = group.without(taken)
         yield group.block, partial(alone, own), partial(_least, rules, sch, own, device)
@@ -316,10 +325,13 @@ class PlannedSketch(Sketch):
 
     def notes(self) -> tuple[str, ...]:
         found = [f"one of {self.ways:,} ways to combine plans"] * (self.ways > 1)
-        with suppress(ScheduleError):
+        try:
             made = [self.build(self.values()).numerics, *(plan.numerics for plan in self.plans)]
-            if weakest(made) != "bitwise":
-                found.append(f"sums are {weakest(made)}, for some of the values at least")
+        except ScheduleError as error:
+            made = []
+            found.append(f"impossible: values that need no tuning: {error.headline}")
+        if made and weakest(made) != "bitwise":
+            found.append(f"sums are {weakest(made)}, for some of the values at least")
         for plan in self.plans:
             refused = (*plan.passed.items(), *plan.refused.items())
             found += [f"impossible: {what}: {why}" for what, why in refused]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
+from typing import Any
 
 from schedule import Schedule, ScheduleError
 from tensorir import (
@@ -27,7 +27,6 @@ from tensorir import (
     const,
     dtype,
     int_value,
-    loads,
     slope,
     stmt_exprs,
     substitute,
@@ -38,6 +37,9 @@ from tensorir import (
 
 MOST_COPIED = 16
 """Operations that inlining a stage may repeat in each instance of what reads it."""
+
+Refused = dict[str, dict[str, str]]
+"""What is refused of blocks, and why, by the names of these."""
 
 SYMBOLIC_SIZE = 256
 """The extent assumed for a symbolic size when work is estimated."""
@@ -111,12 +113,15 @@ def elements(block: Block) -> int:
 
 
 def is_padding(block: Block) -> bool:
-    """Whether a block copies one buffer, converted maybe, with a fill value around it."""
+    """Whether a block copies one buffer, converted maybe, with a fill value around it: what is
+    read decides neither where that is nor what is there."""
     store = output_store(block)
     if store is None or block.is_reduction or not isinstance(store.value, Select):
         return False
     sides = [s.a if isinstance(s, Cast) else s for s in (store.value.a, store.value.b)]
-    return any(isinstance(s, Load) for s in sides) and len(list(loads(store.value))) == 1
+    copied = [isinstance(s, Load) and not any(i.has_loads for i in s.indices) for s in sides]
+    plain = [not part.has_loads for part in (store.value.cond, *sides)]
+    return plain[0] and (copied[0] and plain[2] or copied[1] and plain[1])
 
 
 def is_cheap(block: Block) -> bool:
@@ -127,6 +132,16 @@ def is_cheap(block: Block) -> bool:
         for e in stmt_exprs(stmt)
         for node in walk_exprs(e)
     )
+
+
+def attempt(refused: dict[str, str], what: str, step: Callable[..., object], *args: Any) -> bool:
+    """Whether a step is accepted that a rule can go on without; `refused` learns why it is not."""
+    try:
+        step(*args)
+    except ScheduleError as error:
+        refused[what] = error.reason
+        return False
+    return True
 
 
 def join_epilogue(sch: Schedule, last: str, kept: Collection[str] = ()) -> None:
@@ -143,8 +158,9 @@ def inline_stages(
     sch: Schedule,
     kept: Collection[str] = (),
     copies: Callable[[Schedule, Block, Block], float] | None = None,
-) -> None:
-    """Inline the stages that are cheaper computed in place than stored.
+) -> Refused:
+    """Inline the stages that are cheaper computed in place than stored; returns those of which
+    that is refused, as where one expression of all would be too large.
 
     These are elementwise stages that feed elementwise stages, and cheap ones that feed a
     reduction which reads each of their elements about once. Stages that a user reads in several
@@ -152,6 +168,7 @@ def inline_stages(
     `copies` says how many are computed of each element if a second block is inlined into a first
     one, where that is less than the places.
     """
+    refused: Refused = {}
     for name in sch.get_blocks():
         if name in kept or not {*kept}.isdisjoint(sch.get_consumers(name)):
             continue
@@ -171,8 +188,9 @@ def inline_stages(
         if single and all(instances(u) <= 2 * instances(block) for u in users):
             ends = any(u.is_reduction or is_padding(u) for u in users)
             if not (ends and _reads_reduction(sch, name)):
-                with suppress(ScheduleError):  # one expression of all would be too large
-                    sch.compute_inline(name)
+                own = refused.setdefault(str(name), {})
+                attempt(own, f"{name!r} inline", sch.compute_inline, name)
+    return refused
 
 
 def _copied(
@@ -229,9 +247,12 @@ def _reads_reduction(sch: Schedule, name: str) -> bool:
     )
 
 
-def bring_forward(sch: Schedule) -> None:
+def bring_forward(sch: Schedule) -> Refused:
     """Let what an epilogue reads beside its sum run before that sum: stages that need no sum, such
-    as the factors of a normalisation. Where they stand in the program does not matter then."""
+    as the factors of a normalisation. Where they stand in the program does not matter then. Returns
+    those that stay where they are though they could be computed there, as they take memory that is
+    used until then."""
+    refused: Refused = {}
     for name in sch.get_blocks():
         users = sch.get_consumers(name) if sch.state.block(name).is_reduction else []
         if len(users) != 1 or sch.state.block(users[0]).is_reduction:
@@ -244,8 +265,22 @@ def bring_forward(sch: Schedule) -> None:
         if any(sch.state.block(stage).is_reduction for stage in late):
             continue
         for stage in [stage for stage in order if stage in late]:
-            with suppress(ScheduleError):  # it needs the sum, or takes its memory
-                sch.run_before(stage, name)
+            if name not in needed(sch, stage):
+                own = refused.setdefault(str(stage), {})
+                attempt(own, f"{stage!r} before {name!r}", sch.run_before, stage, name)
+    return refused
+
+
+def needed(sch: Schedule, block: str) -> set[str]:
+    """All blocks of which a block needs something, directly or through others."""
+    found: set[str] = set()
+    pending = [block]
+    while pending:
+        for name in map(str, sch.get_producers(pending.pop())):
+            if name not in found:
+                found.add(name)
+                pending.append(name)
+    return found
 
 
 def find_groups(sch: Schedule, kept: Collection[str] = ()) -> list[Group]:

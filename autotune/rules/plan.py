@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
 from autotune.choices import Categorical, Choice
-from autotune.rules.group import Group
+from autotune.rules.group import Group, attempt
 from autotune.space import DRAWS, Infeasible
 from autotune.streams import Column
-from schedule import Schedule, ScheduleError
+from schedule import Schedule
 from tensorir import NUMERICS, Cpu, allows
 
 Values = Mapping[str, Any]
@@ -53,15 +53,19 @@ class Plan(ABC):
     meanings: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """What the choices decide, by the last parts of their names."""
 
+    failed = False
+    told: Mapping[str, str] = MappingProxyType({})
+    """What `tried` found."""
+
     @property
     def works(self) -> bool:
         """Whether primitives accept it. One that they do not is no plan; `refused` says why."""
-        return True
+        return not self.failed
 
     @property
     def refused(self) -> Mapping[str, str]:
         """What is not among the choices because primitives refuse it, and why."""
-        return {}
+        return self.told
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -187,13 +191,16 @@ def at_most(options: Sequence[Any], wanted: Any) -> Any:
     return max((o for o in options if o < wanted), default=options[0])
 
 
-def works_out(sch: Schedule, plan: Plan) -> bool:
-    """Whether the default values of a plan give a schedule, which its rule does not foresee."""
-    try:
-        plan.apply(sch.copy(), plan.default())
-    except ScheduleError:
-        return False
-    return True
+P = TypeVar("P", bound=Plan)
+
+
+def tried(sch: Schedule, plan: P) -> P:
+    """The plan, which knows whether its default values give a schedule, as its rule does not
+    foresee, and says why they do not."""
+    refused: dict[str, str] = {}
+    accepted = attempt(refused, plan.name, plan.apply, sch.copy(), plan.default())
+    plan.__dict__.update(failed=not accepted, told=refused)
+    return plan
 
 
 Part = Sequence[Sequence[Plan]]

@@ -12,10 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autotune.rules.effort import one_thread
-from autotune.rules.group import Group, instances, output_store, size, stride_in
+from autotune.rules.group import (
+    Group,
+    Refused,
+    attempt,
+    instances,
+    output_store,
+    size,
+    stride_in,
+)
 from autotune.rules.nest import finish_nest, loops_by_variable
-from autotune.rules.plan import OpenPlan, Values, threads, works_out
-from schedule import LoopRef, Schedule, ScheduleError
+from autotune.rules.plan import OpenPlan, Values, threads, tried
+from schedule import LoopRef, Schedule
 from tensorir import Block, Buffer, Cpu, IterKind, Load, body_loads, dtype, int_value
 
 ROWS, VECTORS = (1, 2, 4, 8), (1, 2, 4, 8, 16, 32, 64, 128)
@@ -96,8 +104,7 @@ def scan_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[ScanPla
         cycles = waiting if rows else one_thread([block], cpu)
         options = {"size": (sizes, wanted), "threads": threads(cpu, cycles)}
         plan = ScanPlan(group, cpu, options, cycles, scan)
-        if works_out(sch, plan):  # not for dependences of its own
-            plans.append(plan)
+        plans.append(tried(sch, plan))
     return plans
 
 
@@ -115,11 +122,11 @@ def _columns(block: Block, sizes: Sequence[int], cpu: Cpu) -> int:
     return max(n for n in sizes if n == sizes[2] or apart and n <= most)
 
 
-def lay_out_states(sch: Schedule, cpu: Cpu) -> dict[str, dict[str, str]]:
+def lay_out_states(sch: Schedule, cpu: Cpu) -> Refused:
     """Put the time among the axes of states where what reads them most has it, so that neither side
     goes across memory. The last scans first, since these may read what others make. Returns the
     steps whose states stay as they are, and why."""
-    refused: dict[str, dict[str, str]] = {}
+    refused: Refused = {}
     for name in map(str, reversed(sch.get_blocks())):
         block = sch.state.block(name)
         store = output_store(block)
@@ -135,11 +142,9 @@ def lay_out_states(sch: Schedule, cpu: Cpu) -> dict[str, dict[str, str]]:
         if at:
             axes = [f"d{n}" for n in range(len(buffer.shape))]
             moved = [*axes[1 : at + 1], "d0", *axes[at + 1 :]]
-            try:
-                sch.transform_layout(name, buffer.name, f"{', '.join(axes)}: {', '.join(moved)}")
-            except ScheduleError as error:
-                what = f"states of {name!r} in the order of {reader.name!r}"
-                refused[name] = {what: error.reason}
+            own, text = refused.setdefault(name, {}), f"{', '.join(axes)}: {', '.join(moved)}"
+            what = f"states of {name!r} in the order of {reader.name!r}"
+            attempt(own, what, sch.transform_layout, name, buffer.name, text)
     return refused
 
 

@@ -7,17 +7,24 @@ and every term of theirs is one operation. The order within a row stays: results
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 
 from autotune.rules.effort import one_thread
-from autotune.rules.group import Group, instances, output_store, size, stores_of, stride_in
+from autotune.rules.group import (
+    Group,
+    attempt,
+    instances,
+    output_store,
+    size,
+    stores_of,
+    stride_in,
+)
 from autotune.rules.lanes import is_reduce_loop
 from autotune.rules.nest import loop_of, own_loop_names
-from autotune.rules.plan import OpenPlan, Values, threads, works_out
+from autotune.rules.plan import OpenPlan, Values, threads, tried
 from autotune.rules.runs import contiguous_run, placed_loads, run_length
-from schedule import LoopRef, Schedule, ScheduleError, library
+from schedule import LoopRef, Schedule, library
 from tensorir import Block, Cpu, IterKind, IterVar, Load, Store, body_loads, int_value
 
 LONGER = 2
@@ -106,7 +113,7 @@ def short_rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ShortRowsPla
         return []
     if group.epilogue is None:
         sch = sch.copy()
-        on_rows(sch, group.block)
+        attempt({}, "rows", on_rows, sch, group.block)  # else the plan will be refused, and says so
     block = sch.state.block(group.block)
     run, stores, row = _short_run(block, lanes), stores_of(block), _row(block)
     if not run or row is None or not _follows(sch, group, block, stores):
@@ -125,13 +132,13 @@ def short_rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ShortRowsPla
     cycles = one_thread([block], cpu) + squares
     names = tuple(dict.fromkeys(r.buffer.name for r in turned))
     plan = ShortRowsPlan(group, cpu, {"threads": threads(cpu, cycles)}, cycles, names, lanes)
-    return [plan] if works_out(sch, plan) else []
+    return [tried(sch, plan)]
 
 
 def on_rows(sch: Schedule, block: str) -> None:
-    """Rows that are side by side in memory as one axis, if the loops of a block are its own."""
-    with suppress(ScheduleError):
-        library.in_axes(sch, block, parts=False)
+    """Rows that are side by side in memory as one axis. ScheduleError if the loops of a block are
+    not its own."""
+    library.in_axes(sch, block, parts=False)
 
 
 def _short_run(block: Block, lanes: int) -> list[IterVar]:

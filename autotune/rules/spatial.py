@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 
 import numpy as np
 
 from autotune.rules.effort import ROWS_EACH, one_thread, used
-from autotune.rules.group import Group, bent, lane_of, output_store, size, stride_in
+from autotune.rules.group import Group, attempt, bent, lane_of, output_store, size, stride_in
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable, own_loop_names
 from autotune.rules.plan import OpenPlan, Values, threads
 from autotune.rules.runs import placed_loads
 from autotune.rules.stores import stores
 from autotune.streams import Column
-from schedule import LoopRef, Schedule, ScheduleError
+from schedule import LoopRef, Schedule
 from tensorir import Block, Cpu, IterKind, Load, Var, body_loads, int_value, variables
 
 MOST_WRITTEN = 1024
@@ -35,6 +35,7 @@ class SpatialPlan(OpenPlan):
     """Spread the outer axes over threads and vectorize the last one."""
 
     reads: frozenset[str]
+    base: Schedule = field(repr=False)
     name: str = "spatial"
     numerics: str = "bitwise"
 
@@ -51,9 +52,20 @@ class SpatialPlan(OpenPlan):
     def _is_ahead(self, constants: Collection[str]) -> bool:
         return bool(self.reads) and self.reads <= set(constants)
 
+    @cached_property
+    def refused(self) -> Mapping[str, str]:
+        """What a program does not allow by itself, such as vectors along what depends on each
+        other: it stays as it is written."""
+        found: dict[str, str] = {}
+        self._make(self.base.copy(), self.default(), found)
+        return found
+
     def apply(self, sch: Schedule, values: Values) -> None:
+        self._make(sch, values, {})
+
+    def _make(self, sch: Schedule, values: Values, refused: dict[str, str]) -> None:
         """Schedule the block, padding ahead of it, and its epilogue in the same loop."""
-        task = self._nest(sch, values)
+        task = self._nest(sch, values, refused)
         parallel = values[self.key("threads")] == "parallel"
         for pad in self.group.padding:
             loops = own_loop_names(sch, pad)
@@ -63,14 +75,15 @@ class SpatialPlan(OpenPlan):
         if task is None:
             return
         if self.group.epilogue is not None:
-            with suppress(ScheduleError):  # of another shape; it stays as it is
-                sch.reverse_compute_at(self.group.epilogue, task)
+            what = f"{self.group.epilogue!r} in a loop of {self.group.block!r}"
+            if attempt(refused, what, sch.reverse_compute_at, self.group.epilogue, task):
                 finish_nest(sch, self.group.epilogue, self.cpu, unroll_rows=0)
         if parallel:
-            with suppress(ScheduleError):  # a dependence that the definition itself has
-                sch.parallel(task)
+            attempt(refused, "threads", sch.parallel, task)
 
-    def _nest(self, sch: Schedule, values: Values) -> LoopRef | None:
+    def _nest(
+        self, sch: Schedule, values: Values, refused: dict[str, str]
+    ) -> LoopRef | None:
         """The loops of the block itself; returns the one whose iterations threads may share."""
         block = sch.state.block(self.group.block)
         names = loops_by_variable(sch, self.group.block)
@@ -108,14 +121,11 @@ class SpatialPlan(OpenPlan):
             rows = prod(size(sch.state.loop(loop).extent) for loop in outer)
             if not whole and rows < ROWS_EACH * self.cpu.threads:
                 outer = [*outer, pieces[0]]
-            try:
-                sch.vectorize(vector)
+            if attempt(refused, "vectors", sch.vectorize, vector):
                 for loop in still or [pieces[0]] * whole:
                     sch.unroll(loop)
                 if values.get(self.key("stores")) == "stream":
                     sch.stream(self.group.block)
-            except ScheduleError:
-                pass  # a dependence that the definition itself has; the loop stays as it is
         else:
             outer = spatial
         together = values[self.key("threads")] == "parallel" or self.group.epilogue is not None
@@ -187,4 +197,5 @@ def spatial_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[SpatialPlan]:
         "threads": threads(cpu, cycles),
         **(stores(sch, group.block, cpu) if _lane(block) is not None else {}),
     }
-    return [SpatialPlan(group, cpu, options, cycles, frozenset(buffer.name for buffer in read))]
+    names = frozenset(buffer.name for buffer in read)
+    return [SpatialPlan(group, cpu, options, cycles, names, sch.copy())]

@@ -151,7 +151,7 @@ def copies(cpu: Cpu, sch: Schedule, user: Block, block: Block) -> float:
     store = output_store(block)
     reads = [load for load in body_loads(user) if store and load.buffer is store.buffer]
     trial = sch.copy()
-    if moved_on_axes(trial, user.name):
+    if moved_on_axes(trial, user.name, {}):
         user = trial.state.block(user.name)
         reads = [load for load in body_loads(user) if store and load.buffer is store.buffer]
     found = None if in_scan(sch, user) else rows_of_registers(sch, user, cpu)

@@ -15,7 +15,7 @@ from autotune.rules.effort import one_thread
 from autotune.rules.group import Group, result_stores, size, stride_in
 from autotune.rules.lanes import into_lanes, lanes_inside, unroll_short
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable
-from autotune.rules.plan import OpenPlan, Options, Values, threads, works_out
+from autotune.rules.plan import OpenPlan, Options, Values, threads, tried
 from autotune.rules.runs import contiguous_run, fuse_run, run_length
 from autotune.rules.window import MOST_STRIDE
 from schedule import LoopRef, Schedule
@@ -130,7 +130,7 @@ def tuples_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TuplesPlan]:
     for kind, options in ways:
         if options:
             plan = kind(group, cpu, {**options, "threads": shared}, cycles, lanes, len(stores))
-            made += [plan] if works_out(sch, plan) else []
+            made.append(tried(sch, plan))
     last = [it for it in block.iters if it.kind is IterKind.SPATIAL][-1:]
     filled = bool(last) and size(last[0].extent) >= lanes
     return made if filled else made[::-1]

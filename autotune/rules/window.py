@@ -15,7 +15,7 @@ from autotune.rules.effort import one_thread
 from autotune.rules.group import Group, bent, output_store, size, stride_in
 from autotune.rules.lanes import single_reducer
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable
-from autotune.rules.plan import OpenPlan, Values, threads, works_out
+from autotune.rules.plan import OpenPlan, Values, threads, tried
 from schedule import LoopRef, Schedule
 from tensorir import Block, Cpu, IterKind, Load, body_loads, int_value, masked_bits
 
@@ -119,7 +119,7 @@ def window_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[WindowPlan]:
         masked = 32 in masked_bits(cpu.target)
         options["pad"] = ("inline", "task"), "inline" if masked else "task"
     plan = WindowPlan(group, cpu, options, cycles, lanes)
-    return [plan] if works_out(sch, plan) else []
+    return [tried(sch, plan)]
 
 
 def _taps(block: Block) -> int:

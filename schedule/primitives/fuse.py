@@ -43,7 +43,7 @@ def fuse(state: State, *loops: str) -> tuple[State, LoopRef]:
     _first_values_stay(state, nodes)
     if len(nodes) == 1:
         return state, LoopRef(loops[0])
-    name = state.fresh_loop("_".join(n.name for n in nodes))
+    name = state.loop_of(nodes)
     total: Expr = nodes[0].extent
     for node in nodes[1:]:
         total = total * node.extent

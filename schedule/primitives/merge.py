@@ -43,7 +43,7 @@ def merge(state: State, *loops: str) -> tuple[State, LoopRef]:
             f"loop {node.name!r} has {node.extent!r} iterations and "
             f"{nodes[0].name!r} has {nodes[0].extent!r}",
         )
-    name = state.fresh_loop("_".join(node.name for node in nodes))
+    name = state.loop_of(nodes)
     merged = _merged(state, name, nodes)
     _independent(state, merged, nodes)
     assert isinstance(around, Seq)

@@ -102,6 +102,7 @@ def _chains(
 ) -> Iterator[tuple[Store, _Chain]]:
     """Stores whose elements are read again before any other store changes them."""
     left = MOST
+    read = {load: n for n, s in enumerate(stores) for e in stmt_exprs(s) for load in loads(e)}
     for buffer, found in accesses(loop.body).items():
         if dt.is_bool(buffer.dtype):
             continue
@@ -121,8 +122,8 @@ def _chains(
                 if before not in certain or not _untouched(place, away, others):
                     break
                 chain.append(Load(buffer, certain[before].indices))
-            late = {load for s in stores[n + 1 :] for e in stmt_exprs(s) for load in loads(e)}
-            if chain and late.isdisjoint(chain) and len(chain) <= left:
+            early = all(read[load] <= n for load in chain if load in read)
+            if chain and early and len(chain) <= left:
                 left -= len(chain)
                 yield store, tuple(chain)
 

@@ -51,6 +51,15 @@ def test_what_is_impossible_and_what_changes_sums_is_said():
     assert "impossible: B elsewhere than at the root: it is an output" in text
 
 
+def test_what_a_rule_goes_on_without_is_said():
+    """Stages that would be too large an expression together stay apart."""
+    made = [te.placeholder((8,), name="A")]
+    for n in range(20):
+        made.append(te.compute((8,), lambda i, a=made[-1]: a[i] * a[i], name=f"s{n}"))
+    text = str(search_space(te.create_prim_func([made[0], made[-1]]), TARGET).describe())
+    assert re.search(r"impossible: 's\d+' inline: .* operations, written out", text)
+
+
 def test_values_are_told_by_kind():
     assert values_text(Categorical("c", ("a", 2, (3, 4)))) == "a | 2 | 3 4"
     assert values_text(Categorical("c", tuple(range(20)))).endswith("7 | ... (20 values)")

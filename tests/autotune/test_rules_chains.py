@@ -15,7 +15,7 @@ from autotune.rules import chain_rows, default_candidate, make_space
 from autotune.rules.alternatives import first_start, with_algorithm
 from autotune.rules.chain import ChainPlan
 from autotune.rules.generate import PlannedSketch, sketches, sketches_of
-from autotune.rules.group import bring_forward, find_groups, inline_stages
+from autotune.rules.group import bring_forward, find_groups, inline_stages, is_padding
 from backends import build
 from benchmarks.general.form import Form, expected, given, numbers, restored
 from benchmarks.general.rewritings import forms_of
@@ -242,6 +242,23 @@ def test_what_follows_a_sum_is_not_made_part_of_padding():
     assert [group.epilogue for group in groups] == ["inner", None]
     assert [len(group.padding) for group in groups] == [1, 1]
     check(func, scheduled(func))
+
+
+@pytest.mark.parametrize(
+    ("value", "padding"),
+    [
+        (lambda x, i: te.if_then_else(i < 4, x[i], 0.0), True),
+        (lambda x, i: te.if_then_else(i >= 4, 1.0, x[7 - i].astype("float64")), True),
+        (lambda x, i: te.if_then_else(x[i] > 0.0, x[i], 0.0), False),
+        (lambda x, i: te.if_then_else(x[i] > 0.0, x[i], x[i] * 0.01), False),
+        (lambda x, i: te.if_then_else(i < 4, x[i], x[i] * 0.01), False),
+        (lambda x, i: te.if_then_else(i < 4, x[i] * 2.0, 0.0), False),
+    ],
+)
+def test_padding_is_where_variables_say_and_what_was_read_elsewhere(value, padding):
+    x = rows_of(8)
+    sch = Schedule(made(x, te.compute((8,), lambda i: value(x, i), name="out")))
+    assert is_padding(sch.state.block("out")) is padding
 
 
 def normalised(late: bool) -> PrimFunc:

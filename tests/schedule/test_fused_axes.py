@@ -9,7 +9,8 @@ from refusal import refused
 
 from backends import build
 from schedule import Schedule
-from tensorir import interpret, reference, te, verify
+from schedule.state import LONGEST_NAME
+from tensorir import interpret, parse, reference, te, verify
 
 
 def pointwise(batch, image, channels=5, filters=8, dtype="float32"):
@@ -188,3 +189,15 @@ def test_pixels_of_a_symbolic_batch():
         expected = reference(sch.definition, x, f)[0]
         np.testing.assert_array_equal(kernel(x, f), expected)
         np.testing.assert_array_equal(interpret(sch.func, x, f)[0], expected)
+
+
+def test_names_of_loops_that_are_made_of_others_do_not_grow():
+    a = te.placeholder((4,) * 8, name="A")
+    out = te.compute((4,) * 8, lambda *at: a[at] + 1.0, name="B")
+    sch = Schedule(te.create_prim_func([a, out]))
+    for _ in range(6):
+        loop = sch.fuse(*sch.get_loops("B"))
+        assert len(loop) <= LONGEST_NAME + 4 and loop.isidentifier()
+        for _ in range(7):
+            sch.split(sch.get_loops("B")[0], [None, 4])
+    assert str(parse(str(sch.func))) == str(sch.func)

@@ -29,12 +29,13 @@ def elementwise_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
     }
     large = instances(sch.state.block(group.block)) >= gpu.full
     likely = [{"warps": 8, "items": items} for items in (ITEMS[2::-1] if large else ITEMS[:1])]
-    moved = _better_on_axes(sch, group)
+    says: dict[str, str] = {}
+    moved = _better_on_axes(sch, group, says)
     if large and _reads_alike(moved or sch, group):
         likely = [*({"warps": 8, "items": 1, "rows": rows} for rows in ROWS[3:1:-1]), likely[-1]]
     likely = [{"rows": 1, **point} for point in likely]
     move = _elements if moved is None else _elements_on_axes
-    plan = MovePlan("elementwise", group, gpu, sch.copy(), move, options, likely)
+    plan = MovePlan("elementwise", group, gpu, sch.copy(), move, options, likely, says=says)
     if plan.works:
         return [plan]
     if any(it.kind is IterKind.OPAQUE for it in sch.state.block(group.block).iters):
@@ -79,12 +80,12 @@ def _reads_alike(sch: Schedule, group: Group) -> bool:
     return any(last in each and first not in each for each in used)
 
 
-def _better_on_axes(sch: Schedule, group: Group) -> Schedule | None:
+def _better_on_axes(sch: Schedule, group: Group, refused: dict[str, str]) -> Schedule | None:
     """A stage with a variable for each axis, where accesses move more elements then, or something
     is read for several rows alike; else None."""
     block, trial = group.block, sch.copy()
     wide = library.gpu.widest(sch, block) > 1
-    if wide and _at_variables(sch.state.block(block)) or not moved_on_axes(trial, block):
+    if wide and _at_variables(sch.state.block(block)) or not moved_on_axes(trial, block, refused):
         return None
     wider = not wide and library.gpu.widest(trial, block) > 1
     return trial if wider or _reads_alike(trial, group) else None
@@ -97,7 +98,7 @@ def _at_variables(block: Block) -> bool:
 
 
 def _elements_on_axes(sch: Schedule, group: Group, **options: Any) -> None:
-    moved_on_axes(sch, group.block)
+    moved_on_axes(sch, group.block, {})
     _elements(sch, group, **options)
 
 

@@ -6,23 +6,23 @@ from autotune.rules.gpu.product import contraction_of
 from autotune.rules.gpu.reuse import is_shared
 from autotune.rules.gpu.scan import rows_of_scans
 from autotune.rules.gpu.windows import windows_plans
-from autotune.rules.group import Group, epilogue_of
+from autotune.rules.group import Group, Refused, epilogue_of
 from schedule import Schedule, ScheduleError
 from tensorir import Gpu
 
 
-def in_place(sch: Schedule, gpu: Gpu) -> dict[str, dict[str, str]]:
+def in_place(sch: Schedule, gpu: Gpu) -> Refused:
     """States of scans and results of products where they are used, ahead of all rules. Returns the
     steps and sums of which that is refused, and why."""
     return {**rows_of_scans(sch), **place_results(sch, gpu)}
 
 
-def place_results(sch: Schedule, gpu: Gpu) -> dict[str, dict[str, str]]:
+def place_results(sch: Schedule, gpu: Gpu) -> Refused:
     """Let products store where their only user would move each element: out of parts of rows, or
     without some of them, such as phases of a stride that are interleaved. So the elements stay in
     registers in between, and the user is an epilogue that is found like others. Returns the sums
     whose user refuses, and why."""
-    refused: dict[str, dict[str, str]] = {}
+    refused: Refused = {}
     sums = [str(name) for name in sch.get_blocks() if sch.state.block(name).is_reduction]
     for name in sums:
         users = sch.get_consumers(name)

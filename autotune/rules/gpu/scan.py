@@ -7,9 +7,17 @@ from functools import partial
 from typing import Any
 
 from autotune.rules.gpu.move import CLOSE, MovePlan, Options
-from autotune.rules.group import Group, instances, output_store, stores_of, stride_in
+from autotune.rules.group import (
+    Group,
+    Refused,
+    attempt,
+    instances,
+    output_store,
+    stores_of,
+    stride_in,
+)
 from autotune.rules.plan import Plan
-from schedule import Schedule, ScheduleError, library
+from schedule import Schedule, library
 from tensorir import Block, Gpu, IterKind, Mismatch, body_loads, dtype, find_algorithm
 
 THREADS = (256, 1024)
@@ -17,24 +25,24 @@ ELEMENTS = (5, 9, 17)
 WARPS = (4, 8, 16)
 
 
-def rows_of_scans(sch: Schedule) -> dict[str, dict[str, str]]:
+def rows_of_scans(sch: Schedule) -> Refused:
     """Lay out the states of associative scans row by row, where what they read is: so what reads
     them is found as after any other stage whose rows are contiguous. Returns the steps whose states
     stay as they are, and why."""
     algorithm = find_algorithm(f"scan_{THREADS[0]}x{ELEMENTS[0]}")
     assert algorithm is not None
-    refused: dict[str, dict[str, str]] = {}
+    refused: Refused = {}
     for name in map(str, sch.get_blocks()):
         if not _along(sch.state.block(name)):
             continue
-        steps = len(sch.trace)
+        trial, what = sch.copy(), f"states of {name!r} row by row"
+        if not attempt(refused.setdefault(name, {}), what, library.gpu.states_in_rows, trial, name):
+            continue
         try:
-            library.gpu.states_in_rows(sch, name)
-            algorithm.recognise(sch.func, sch.state.block(name))
+            algorithm.recognise(trial.func, trial.state.block(name))
         except Mismatch:  # other steps: their rows are to lie side by side
-            sch.undo(len(sch.trace) - steps)
-        except ScheduleError as error:
-            refused[name] = {f"states of {name!r} row by row": error.reason}
+            continue
+        library.gpu.states_in_rows(sch, name)
     return refused
 
 

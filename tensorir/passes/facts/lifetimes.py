@@ -86,7 +86,7 @@ def keeps_to_itself(func: PrimFunc, loop: Var, buffer: Buffer, trusting: bool = 
     `trusting`. False means that this could not be proved. What follows from the statements that
     touch the buffer is remembered: threads are asked the same as what bound their loops.
     """
-    part = touching(func.body, buffer, staged=_is_pipeline(func.body, loop))
+    part = touching(func.body, buffer, staged=loop in _pipelines(func.body))
     if part is not None and _asks_memory(part):
         part = touching(func.body, None)  # any statement may write what is asked for
     if part is None:
@@ -94,10 +94,11 @@ def keeps_to_itself(func: PrimFunc, loop: Var, buffer: Buffer, trusting: bool = 
     return _keeps(func.params, func.scalars, _serial_to(part, loop), loop, buffer, trusting)
 
 
-def _is_pipeline(stmt: Stmt, loop: Var) -> bool:
-    """Whether the loop is one whose iterations pass values on to each other's stages."""
-    loops = [s for s in walk(stmt) if isinstance(s, For) and "pipeline" in s.annotations]
-    return any([s.var is loop for s in loops])
+@lru_cache(maxsize=PARTS)
+def _pipelines(stmt: Stmt) -> frozenset[Var]:
+    """The loops whose iterations pass values on to each other's stages."""
+    found = [s.var for s in walk(stmt) if isinstance(s, For) and "pipeline" in s.annotations]
+    return frozenset(found)
 
 
 def _asks_memory(stmt: Stmt) -> bool:
