@@ -192,7 +192,8 @@ def _after(sch: Schedule, chain: Chain, cpu: Cpu) -> Plan | None:
     if not chain.order.kept:
         return None
     group = Group(str(sch.get_consumers(chain.stages[-1])[0]))
-    return [*transposed_plans(sch, group, cpu), *spatial_plans(sch, group, cpu)][0]
+    turned = [plan for plan in transposed_plans(sch, group, cpu) if plan.works]
+    return [*turned, *spatial_plans(sch, group, cpu)][0]
 
 
 def spatial_sizes(block: Block) -> list[int]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from autotune.rules.across import across_plans
 from autotune.rules.chain import chain_plans
 from autotune.rules.contraction import contraction_plans
 from autotune.rules.moved import moved_plans
@@ -83,7 +82,6 @@ RULES: dict[str, Rules] = {
             tuples_plans,
             window_plans,
             contraction_plans,
-            across_plans,
             transposed_plans,
             stencil_plans,
         ],

@@ -1,8 +1,11 @@
-"""Stages that read along one axis and write along another: transposes, layout changes.
+"""Stages that read along one axis and write along another: transposes, layout changes, stencils
+whose result is turned, and all that is computed of several such arrays.
 
 The work goes by square tiles, which are read in vectors, transposed in registers, and written in
 vectors. Tiles follow each other along what is read, within bands, so that whole lines are used
-while they are in the cache, and so are the entries of the page tables.
+while they are in the cache, and so are the entries of the page tables. Where more is read along the
+other axis than is written, tiles are computed in its order, with what their rows share in
+registers, and the results alone are turned.
 """
 
 from __future__ import annotations
@@ -12,46 +15,59 @@ from dataclasses import dataclass
 from math import prod
 
 from autotune.rules.effort import ROWS_EACH, one_thread
-from autotune.rules.group import Group, output_store, size, stride_in
-from autotune.rules.nest import loops_by_variable
-from autotune.rules.plan import OpenPlan, Values, threads
+from autotune.rules.group import Group, lane_of, output_store, size, stride_in
+from autotune.rules.nest import finish_nest, loops_by_variable
+from autotune.rules.plan import OpenPlan, Values, threads, tried
 from autotune.rules.stores import stores
-from schedule import LoopRef, Schedule
-from tensorir import Cpu, IterKind, Load, Var, body_loads, dtype
+from schedule import LoopRef, Schedule, library
+from tensorir import Block, Cpu, IterKind, Load, Var, body_loads, dtype
 
 BANDS = (1, 4, 16, 64)
 """Tiles that follow each other along what is read."""
 
+MOST_WRITTEN = 256
+"""Loads in all rows of a tile that is computed ahead, and written out."""
+
 
 @dataclass(frozen=True, eq=False)
 class TransposedPlan(OpenPlan):
-    """Square tiles of `read`, the axis along which it reads, and the last axis, which it writes."""
+    """Square tiles of `read`, the axis along which it reads, and of `written`, that of the results:
+    as many of them as fill a line follow each other there.
+
+    rows  of a tile that are written out where it is computed ahead of turning it; 0 where it is not
+    """
 
     read: str
+    written: str
     item_bytes: int
-    name: str = "transposed"
+    rows: int
+    name: str
     numerics: str = "bitwise"
 
     def apply(self, sch: Schedule, values: Values) -> None:
         block, own = self.group.block, self.chosen(values)
-        names = loops_by_variable(sch, block)
-        node = sch.state.block(block)
-        spatial = [LoopRef(names[it.var.name]) for it in node.iters if it.kind is IterKind.SPATIAL]
-        read, written = LoopRef(names[self.read]), spatial[-1]
-        others = [loop for loop in spatial[:-1] if loop != read]
+        writer = self._writer(sch) if self.rows else block
+        names = loops_by_variable(sch, writer)
+        loops = [LoopRef(names[it.var.name]) for it in sch.state.block(writer).iters]
+        read, written = LoopRef(names[self.read]), LoopRef(names[self.written])
+        others = [loop for loop in loops if loop not in (read, written)]
         side = own["tile"]
-        band, tile, row = sch.split(read, [None, own["band"], side])
+        tiles = min(own["band"], -(-size(sch.state.loop(read).extent) // side))
+        band, tile, row = sch.split(read, [None, tiles, side])
         beside = max(1, Cpu.line_bytes // self.item_bytes // side)
         sides = [beside, side] if beside > 1 else [side]
         column_tile, *next_tile, column = sch.split(written, [None, *sides])
         sch.reorder(*others, band, column_tile, tile, *next_tile, row, column)
+        if self.rows:
+            sch.compute_at(block, tile)
+            finish_nest(sch, block, self.cpu, unroll_rows=self.rows)
         sch.unroll(row)
         sch.vectorize(column)
         if own.get("stores") == "stream":
-            sch.stream(block)
+            sch.stream(writer)
         if own["threads"] == "parallel":
-            rows = [*others, band]
-            sch.parallel(sch.fuse(*rows, *([] if self._are_rows(sch, rows) else [column_tile])))
+            tasks = [*others, band]
+            sch.parallel(sch.fuse(*tasks, *([] if self._are_rows(sch, tasks) else [column_tile])))
 
     def _are_rows(self, sch: Schedule, loops: Sequence[LoopRef]) -> bool:
         """Whether threads share rows of tiles, and not tiles: these are no squares, too short for
@@ -61,27 +77,35 @@ class TransposedPlan(OpenPlan):
         rows = prod(size(sch.state.loop(loop).extent) for loop in loops)
         return short < self.cpu.lanes() and rows >= ROWS_EACH * self.cpu.threads
 
+    def _writer(self, sch: Schedule) -> str:
+        """The stage that turns the results, which have the order of what is read."""
+        block = self.group.block
+        store = output_store(sch.state.block(block))
+        assert store is not None
+        writer = str(sch.reindex(block, store.buffer.name, "local"))
+        made = output_store(sch.state.block(block))
+        assert made is not None
+        own = [it.var.name for it in sch.state.block(block).iters]
+        names = [f"d{n}" for n in range(len(own))]
+        rest = [name for name, var in zip(names, own) if var != self.read]
+        order = [*rest, names[own.index(self.read)]]
+        sch.transform_layout(block, made.buffer.name, f"{', '.join(names)}: {', '.join(order)}")
+        return writer
+
 
 def transposed_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TransposedPlan]:
-    """A plan for an elementwise stage with one load along another axis than the stores."""
+    """A plan for an elementwise stage with loads along another axis than the stores."""
     block = sch.state.block(group.block)
-    store = output_store(block)
-    if store is None or block.is_reduction or not store.indices:
+    written, store = lane_of(block), output_store(block)
+    if written is None or store is None or any(
+        it.kind is not IterKind.SPATIAL or not isinstance(it.binding, Var) for it in block.iters
+    ):
         return []
-    spatial = [it.var for it in block.iters if it.kind is IterKind.SPATIAL]
-    if len(spatial) < 2 or len(spatial) < len(block.iters):
-        return []
-    if stride_in(Load(store.buffer, store.indices), spatial[-1], block) != 1:
-        return []
-    read: list[Var] = []
-    for load in body_loads(block):
-        if stride_in(load, spatial[-1], block) in (0, 1):
-            continue
-        along = [v for v in spatial[:-1] if stride_in(load, v, block) == 1]
-        if not along:
-            return []
-        read.extend(along)
-    if len(set(read)) != 1 or len(set(loops_by_variable(sch, group.block))) < len(spatial):
+    steps = [stride_in(load, written, block) for load in body_loads(block)]
+    turned = [load for load, step in zip(body_loads(block), steps) if step not in (0, 1)]
+    ahead = len(turned) > 1 + steps.count(1)
+    read = _read_along(block, turned, written, library.NEAR if ahead else 1)
+    if read is None:
         return []
     bytes_each, lanes = dtype.itemsize(store.buffer.dtype), cpu.lanes()
     side = lanes * (2 if bytes_each == 2 else 1)  # of single bytes registers hold no more rows
@@ -92,4 +116,21 @@ def transposed_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TransposedPl
         "threads": threads(cpu, cycles),
         **stores(sch, group.block, cpu),
     }
-    return [TransposedPlan(group, cpu, options, cycles, read[0].name, bytes_each)]
+    plan = TransposedPlan(
+        group, cpu, options, cycles, read.name, written.name, bytes_each,
+        MOST_WRITTEN // len(steps) if ahead else 0, "across" if ahead else "transposed",
+    )  # fmt: skip
+    return [tried(sch, plan)]
+
+
+def _read_along(
+    block: Block, turned: Sequence[Load], written: Var, most: int
+) -> Var | None:
+    """The one variable along which all loads go through neighbours in memory, or such as are up to
+    `most` elements apart."""
+    found = set()
+    for load in turned:
+        steps = {it.var: stride_in(load, it.var, block) for it in block.iters}
+        near = (v for v in steps if v is not written and 0 < (steps[v] or 0) <= most)
+        found.add(next(near, None))
+    return found.pop() if len(found) == 1 else None
