@@ -17,13 +17,13 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from autotune.choices import Categorical, Choice
+from autotune.choices import Choice
 from autotune.rules.chain_nest import SIDE_BY_SIDE, ChainNest
 from autotune.rules.common_reads import read_in_common
 from autotune.rules.effort import one_thread
 from autotune.rules.find_chain import Chain, find_chains, last_reduce
 from autotune.rules.group import Group, size
-from autotune.rules.plan import Plan, ThreadedPlan, Values, at_most, tried
+from autotune.rules.plan import OpenPlan, Plan, Values, threads, tried
 from autotune.rules.spatial import spatial_plans
 from autotune.rules.transposed import transposed_plans
 from autotune.streams import Column
@@ -41,30 +41,18 @@ SQUARES = (1, 2, 4)
 """Squares of rows that are written side by side where the result has neighbours of different rows:
 the more there are, the fewer lines of the cache are written in two parts."""
 
-CHOSEN = ("width", "vector", "rows", "ahead", "threads")
-"""What is chosen for a chain."""
-
-
-@dataclass(frozen=True)
-class ChainPlan(ThreadedPlan):
+@dataclass(frozen=True, eq=False)
+class ChainPlan(OpenPlan):
     """Threads share the rows of the last stage; what a few rows need is computed with them.
 
-    `rows` are those that are good without tuning. With `rows_fit` the second-level cache has room
-    for the next ones too. `after` is for the stage that takes results to their place, if that is
-    none of the chain's.
+    `together` statistics are summed up in one loop. `after` is for the stage that takes results to
+    their place, if that is none of the chain's.
     """
 
-    group: Group
-    cpu: Cpu
-    base: Schedule = field(repr=False, compare=False)
     chain: Chain
-    choices: tuple[Choice, ...]
-    rows: int
-    rows_fit: bool
-    cycles: float
-    together: int = 1
-    products: tuple[library.Contraction, ...] = ()
-    after: Plan | None = None
+    base: Schedule = field(repr=False)
+    together: int
+    after: Plan | None
     name: str = "chain"
     numerics: str = "reassociated"
 
@@ -72,49 +60,24 @@ class ChainPlan(ThreadedPlan):
     def stages(self) -> tuple[str, ...]:
         return self.chain.stages
 
+    @cached_property
+    def choices(self) -> tuple[Choice, ...]:
+        return (*super().choices, *(() if self.after is None else self.after.choices))
+
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
-        beside = self.together * (self.rows if self.rows <= SIDE_BY_SIDE else SIDE_BY_SIDE // 2)
-        sums = max(1, min(4, 3 * self.cpu.registers // (4 * beside)))
-        wanted: dict[str, Any] = {
-            self.key("width"): sums * self.chain.lanes,
-            self.key("rows"): self.rows,
-            self.key("vector"): 4 * self.chain.lanes,
-            self.key("ahead"): "rows" if self.rows_fit else "results",
-            self.key("threads"): "parallel" if self.cpu.worth_threads(self.cycles) else "serial",
-        }
-        if self.products:
-            wanted[self.key("rows")], wanted[self.key("vector")] = self.shared_tile()
-        if self.after is not None:
-            wanted.update(self.after.default(constants))
-        options = {c.name: c.options for c in self.choices if isinstance(c, Categorical)}
-        return {name: at_most(found, wanted[name]) for name, found in options.items()}
+        after = {} if self.after is None else self.after.default(constants)
+        return super().default(constants) | after
 
     def columns(self, rows: Sequence[Values], constants: Collection[str] = ()) -> Column:
         own = super().columns(rows)
         after = None if self.after is None else self.after.columns(rows, constants)
         return own if after is None else own + after
 
-    def shared_tile(self) -> tuple[int, int]:
-        """The rows and columns of the register tile of all products that take the least time."""
-        from autotune.estimate.estimate import Estimate
-
-        options = {c.name: c.options for c in self.choices if isinstance(c, Categorical)}
-        tiles = list(product(options[self.key("rows")], options[self.key("vector")]))
-        cycles: Any = 0.0
-        for c in self.products:
-            plans = [_tile(c, self.chain, rows, columns) for rows, columns in tiles]
-            cycles = cycles + Estimate(c, self.cpu).arithmetic(plans)
-        *outer, last = self.chain.sizes
-        tasks = [prod(outer) * -(-last // rows) for rows, _ in tiles]
-        busiest = [-(-n // self.cpu.threads) * self.cpu.threads / n for n in tasks]
-        rows, columns = min(zip(cycles * busiest, tiles))[1]
-        return int(rows), int(columns)
-
     def feasible(self, values: Values) -> bool:
         rows, lanes = values.get(self.key("rows"), 1), self.chain.lanes
         tile = rows * values.get(self.key("vector"), 0) / lanes
-        beside = self.together * (rows if rows <= SIDE_BY_SIDE else SIDE_BY_SIDE // 2)
-        sums = beside * values.get(self.key("width"), 0) / lanes if not self.products else 0
+        beside = self.together * _side_by_side(rows)
+        sums = 0 if self.chain.products else beside * values[self.key("width")] / lanes
         return bool(max(tile, sums) <= 1.25 * self.cpu.registers)
 
     @cached_property
@@ -124,8 +87,7 @@ class ChainPlan(ThreadedPlan):
 
     def _nest(self, sch: Schedule, values: Values) -> Mapping[str, str]:
         """Make the nest; returns what it goes without."""
-        own = {what: values[self.key(what)] for what in CHOSEN if self.key(what) in values}
-        nest = ChainNest(sch, self.chain, self.cpu, own)
+        nest = ChainNest(sch, self.chain, self.cpu, self.chosen(values))
         nest.run()
         return nest.refused
 
@@ -156,35 +118,53 @@ def _inside(sch: Schedule, chain: Chain) -> int:
 
 def _plan(base: Schedule, sch: Schedule, chain: Chain, cpu: Cpu) -> ChainPlan:
     """The plan of a chain of a program; `sch` is the program in its rows."""
-    lanes, last, blocks = chain.lanes, chain.last, sch.state.block
-    choices: list[Choice] = []
-    shortest = min(last_reduce(blocks(name)) for name in chain.statistics)
-    widths = tuple(w for w in (lanes, 2 * lanes, 4 * lanes, 8 * lanes) if w < shortest)
-    choices.append(Categorical(f"{last}.width", widths))
-    if chain.products:
-        columns = min(spatial_sizes(blocks(name))[-1] for name in chain.products)
-        vectors = tuple(n * lanes for n in (1, 2, 3, 4, 6) if n * lanes < columns + lanes)
-        choices.append(Categorical(f"{last}.vector", vectors))
-    options: tuple[int, ...] = ROWS if chain.products else TOGETHER
-    if chain.order.turned:
-        options = tuple(n * lanes for n in SQUARES[: 1 if chain.products else None])
-    rows = tuple(r for r in options if r <= chain.sizes[-1])
-    choices.append(Categorical(f"{last}.rows", rows))
-    if not chain.products:
-        choices.append(Categorical(f"{last}.ahead", ("rows", "results", "none")))
-    choices.append(Categorical(f"{last}.threads", ("parallel", "serial")))
+    lanes, blocks = chain.lanes, sch.state.block
     cycles = one_thread((blocks(name) for name in chain.stages), cpu)
     together = max(map(len, read_in_common(sch, chain.statistics)))
     usual = 6 if chain.products else _together(sch, chain, cpu, together)
-    rows_fit = chain.item * usual * (chain.kept + 3 * chain.written) <= cpu.kept_bytes(2)
-    products = tuple(library.find_contraction(sch, name) for name in chain.products)
-    after = _after(sch, chain, cpu)
-    if after is not None:
-        choices += after.choices
+    sums = max(1, min(4, 3 * cpu.registers // (4 * together * _side_by_side(usual))))
+    shortest = min(last_reduce(blocks(name)) for name in chain.statistics)
+    widths = tuple(w for w in (lanes, 2 * lanes, 4 * lanes, 8 * lanes) if w < shortest)
+    counts: tuple[int, ...] = ROWS if chain.products else TOGETHER
+    if chain.order.turned:
+        counts = tuple(n * lanes for n in SQUARES[: 1 if chain.products else None])
+    rows = tuple(r for r in counts if r <= chain.sizes[-1])
+    options: dict[str, tuple[tuple[Any, ...], Any]] = {"width": (widths, sums * lanes)}
+    if chain.products:
+        columns = min(spatial_sizes(blocks(name))[-1] for name in chain.products)
+        vectors = tuple(n * lanes for n in (1, 2, 3, 4, 6) if n * lanes < columns + lanes)
+        row, vector = _shared_tile(sch, chain, cpu, list(product(rows, vectors)))
+        options |= {"vector": (vectors, vector), "rows": (rows, row)}
+    else:
+        fits = chain.item * usual * (chain.kept + 3 * chain.written) <= cpu.kept_bytes(2)
+        asked = ("rows", "results", "none"), "rows" if fits else "results"
+        options |= {"rows": (rows, usual), "ahead": asked}
+    options["threads"] = threads(cpu, cycles)
     return ChainPlan(
-        Group(last), cpu, base, chain, tuple(choices), usual, rows_fit, cycles, together, products,
-        after,
-    )  # fmt: skip
+        Group(chain.last), cpu, options, cycles, chain, base, together, _after(sch, chain, cpu)
+    )
+
+
+def _side_by_side(rows: int) -> int:
+    """Of some rows those whose sums are written out side by side."""
+    return rows if rows <= SIDE_BY_SIDE else SIDE_BY_SIDE // 2
+
+
+def _shared_tile(
+    sch: Schedule, chain: Chain, cpu: Cpu, tiles: Sequence[tuple[int, int]]
+) -> tuple[int, int]:
+    """The rows and columns of the register tile of all products that take the least time."""
+    from autotune.estimate.estimate import Estimate
+
+    cycles: Any = 0.0
+    for c in (library.find_contraction(sch, name) for name in chain.products):
+        plans = [_tile(c, chain, rows, columns) for rows, columns in tiles]
+        cycles = cycles + Estimate(c, cpu).arithmetic(plans)
+    *outer, last = chain.sizes
+    tasks = [prod(outer) * -(-last // rows) for rows, _ in tiles]
+    busiest = [-(-n // cpu.threads) * cpu.threads / n for n in tasks]
+    rows, columns = min(zip(cycles * busiest, tiles))[1]
+    return int(rows), int(columns)
 
 
 def _after(sch: Schedule, chain: Chain, cpu: Cpu) -> Plan | None:
