@@ -204,5 +204,5 @@ def _together(sch: Schedule, chain: Chain, cpu: Cpu, statistics: int) -> int:
     longest = max(last_reduce(sch.state.block(block)) for block in chain.statistics)
     most = TOGETHER[-1] if longest <= 4 * chain.lanes else TOGETHER[-1] // 2
     most = max(1, most // statistics)
-    fitting = min(most, chain.rows // (4 * cpu.threads), cpu.l1_bytes // (4 * chain.item * longest))
+    fitting = min(most, chain.rows // (4 * cpu.threads), cpu.l1_bytes // (8 * chain.item * longest))
     return max((rows for rows in TOGETHER if rows <= fitting), default=1)
