@@ -31,7 +31,6 @@ from autotune.measure.externs import declarations
 from autotune.measure.lock import Report, machine_lock
 from autotune.measure.memory import build_limit, run_limit
 from autotune.measure.oracle import make_oracle
-from autotune.measure.places.executors import ExecutorBuilders
 from autotune.measure.places.folder import no_room, working_folder
 from autotune.measure.places.runner import HERE, LocalRunner, Slot, Workers
 from autotune.measure.reference import Reference
@@ -44,6 +43,7 @@ from backends import default_cache, host_threads
 from tensorir import Costs, Numbers, PrimFunc
 
 if TYPE_CHECKING:
+    from autotune.measure.places.executors import ExecutorBuilders
     from autotune.search.state import Scored
 
 DEFAULT_BUILDER = "autotune.measure.builder:build"
@@ -284,11 +284,12 @@ class Measurer:
                 self._limits(),
                 self.settings.restart_every,
             )
-            self._builders = (
-                BuilderPool(*given)
-                if self._executor is None
-                else ExecutorBuilders(self._executor, *given, self._report)
-            )
+            if self._executor is None:
+                self._builders = BuilderPool(*given)
+            else:
+                from autotune.measure.places.executors import ExecutorBuilders
+
+                self._builders = ExecutorBuilders(self._executor, *given, self._report)
         return self._builders
 
     def _build(self, programs: Sequence[Program]) -> list[Built]:
