@@ -8,6 +8,9 @@ elements of a tail get the bits that they would get in a vector.
 An expression adds one product, so that contraction (one rounding for a * b + c where the machine
 has such an instruction) leaves the compiler no choice; log10 adds two, of which either will do.
 
+A result that is too small for its type is computed as zero: processors take a hundred cycles for a
+sum or a product that becomes one, and masks make many.
+
 exp has the range reduction of Cephes and tanh its polynomial (S. Moshier, expf.c, tanhf.c); the
 others were fitted by iteratively reweighted least squares (Lawson 1961), relative to the result.
 docs/accuracy.md has the errors.
@@ -30,9 +33,9 @@ _EXP_REST = """($V c, $V n) {
 }"""
 
 _EXP = f"""($V x) {{
-    $V c = minc_$N($Z + 89.0f, maxc_$N($Z - 104.0f, x)); /* NaN stays NaN */
+    $V least = $Z - 104.0f, c = minc_$N($Z + 89.0f, maxc_$N(least, x)); /* NaN stays NaN */
     $V n = (c * 1.44269504f + {_NEAREST}) - {_NEAREST};
-    return scale_$N(exp_rest_$N(c, n) + 1.0f, n);
+    return scale_$N(pick_$N(x, least, $Z, exp_rest_$N(c, n) + 1.0f), n);
 }}"""
 
 # (2^r - 1) / r for r in [-1/2, 1/2].
@@ -45,13 +48,13 @@ _EXP2_NEAR = """($V r) {
 }"""
 
 _EXP2 = f"""($V x) {{
-    $V c = minc_$N($Z + 129.0f, maxc_$N($Z - 151.0f, x));
+    $V least = $Z - 151.0f, c = minc_$N($Z + 129.0f, maxc_$N(least, x));
     $V n = (c + {_NEAREST}) - {_NEAREST}, r = c - n;
-    return scale_$N(exp2_near_$N(r) * r + 1.0f, n);
+    return scale_$N(pick_$N(x, least, $Z, exp2_near_$N(r) * r + 1.0f), n);
 }}"""
 
 _EXPM1 = f"""($V x) {{
-    $V c = minc_$N($Z + 89.0f, maxc_$N($Z - 104.0f, x));
+    $V c = minc_$N($Z + 89.0f, maxc_$N($Z - 40.0f, x)); /* -1 from there on */
     $V n = (c * 1.44269504f + {_NEAREST}) - {_NEAREST};
     $V half = scale_$N($Z + 0.5f, n); /* 2^n itself may overflow */
     $V r = exp_rest_$N(c, n) * half + (half - 0.5f);
@@ -94,10 +97,10 @@ _TANH = f"""($V x) {{
 # 2^-24 / (2^-24 (1 + exp(-x))): the factor keeps the divisor finite where the result is not zero.
 # exp(-x) is p 2^n + 2^n, of which p 2^n is exact, and lost is what 1 + 2^n leaves of 1.
 _SIGMOID = f"""($V x) {{
-    $V c = minc_$N($Z + 20.0f, maxc_$N($Z - 104.0f, x)), one = $Z + 0x1p-24f;
+    $V least = $Z - 104.0f, c = minc_$N($Z + 20.0f, maxc_$N(least, x)), one = $Z + 0x1p-24f;
     $V n = (c * -1.44269504f + {_NEAREST}) - {_NEAREST}, e = scale_$N(one, n), s = e + one;
     $V lost = one - (s - e);
-    return one / ((exp_rest_$N(-c, n) * e + lost) + s);
+    return pick_$N(x, least, $Z, one) / ((exp_rest_$N(-c, n) * e + lost) + s);
 }}"""
 
 _ERF_SMALL = "-5.9537403e-4 4.98594e-3 -2.676172e-2 1.12816826e-1 -3.761248e-1 1.2837915e-1"

@@ -59,9 +59,9 @@ _EXP_REST = """($V c, $V n) {
 }"""
 
 _EXP = f"""($V x) {{
-    $V c = minc_$N($Z + 710.0, maxc_$N($Z - 746.0, x)); /* NaN stays NaN */
+    $V least = $Z - 746.0, c = minc_$N($Z + 710.0, maxc_$N(least, x)); /* NaN stays NaN */
     $V n = (c * 1.4426950408889634 + {_NEAREST}) - {_NEAREST};
-    return scale_$N(exp_rest_$N(c, n) + 1.0, n);
+    return scale_$N(pick_$N(x, least, $Z, exp_rest_$N(c, n) + 1.0), n);
 }}"""
 
 # (2^r - 1) / r for r in [-1/2, 1/2].
@@ -71,14 +71,14 @@ _EXP2_NEAR = f"""($V r) {{
 }}"""
 
 _EXP2 = f"""($V x) {{
-    $V c = minc_$N($Z + 1025.0, maxc_$N($Z - 1077.0, x));
+    $V least = $Z - 1077.0, c = minc_$N($Z + 1025.0, maxc_$N(least, x));
     $V n = (c + {_NEAREST}) - {_NEAREST}, r = c - n;
-    return scale_$N(exp2_near_$N(r) * r + 1.0, n);
+    return scale_$N(pick_$N(x, least, $Z, exp2_near_$N(r) * r + 1.0), n);
 }}"""
 
 # Half of exp(x) - 1 is r 2^(n - 1) + (2^(n - 1) - 1/2), what that sum loses, and a small part.
 _EXPM1 = f"""($V x) {{
-    $V c = minc_$N($Z + 710.0, maxc_$N($Z - 746.0, x));
+    $V c = minc_$N($Z + 710.0, maxc_$N($Z - 80.0, x)); /* -1 from there on */
     $V n = (c * 1.4426950408889634 + {_NEAREST}) - {_NEAREST};
     $V rest = c - n * 6.93147180369123816490e-01, r = rest - n * 1.90821492927058770002e-10;
     $V low = (rest - r) - n * 1.90821492927058770002e-10;
@@ -108,9 +108,10 @@ _COSH = """($V x) {
 }"""
 
 _SIGMOID = f"""($V x) {{
-    $V c = maxc_$N($Z - 746.0, -fabs_$N(x)); /* so that exp never overflows */
+    $V a = -fabs_$N(x), least = $Z - 746.0, c = maxc_$N(least, a); /* exp never overflows */
     $V n = (c * 1.4426950408889634 + {_NEAREST}) - {_NEAREST};
-    $V p = exp_rest_$N(c, n), m = p + 1.0, e = scale_$N(m, n), s = 1.0 + e;
+    $V p = pick_$N(a, least, $Z - 1.0, exp_rest_$N(c, n)), m = p + 1.0;
+    $V e = scale_$N(m, n), s = 1.0 + e;
     $V less = scale_$N((p - (e - (s - 1.0)) * m) + 1.0, n); /* e less what s has lost of it */
     return pick_$N(x, $Z, less, $Z + 1.0) / s;
 }}"""

@@ -34,7 +34,8 @@ _POW = """($V x, $V y) {{
     low = pick_$N(fabs_$N(e), most, low, zero);
     e = minc_$N(most, maxc_$N(-most, e));
     $V n = (e + {nearest}) - {nearest}, r = (e - n) + low;
-    return power_$N(scale_$N(exp2_near_$N(r) * r + {one}, n), x, y);
+    $V part = pick_$N(e, zero - {least}, zero, exp2_near_$N(r) * r + {one}); /* 0 as it is small */
+    return power_$N(scale_$N(part, n), x, y);
 }}"""
 
 _LOG2_32 = "0.28793603 0.31958732 0.41221502 0.5770779"
@@ -59,6 +60,7 @@ _SINGLE = {
     "c1": 0.9617967,
     "low1": -7.028462e-09,
     "most": 200.0,
+    "least": 151.0,
     "huge": 1e30,
     "nearest": 12582912.0,
 }
@@ -68,6 +70,7 @@ _DOUBLE = {
     "c1": 0.9617966939259756,
     "low1": 5.0577616648125907e-17,
     "most": 1100.0,
+    "least": 1077.0,
     "huge": 1e300,
     "nearest": 6755399441055744.0,
 }

@@ -22,6 +22,8 @@ static __device__ __forceinline__ float scale_f32(float p, float n) {
     return p * a.f * b.f;
 }
 
+static __device__ __forceinline__ float pick_f32(float x, float y, float a, float b) { return x < y ? a : b; }
+
 static __device__ __forceinline__ float exp_rest_f32(float c, float n) {
     float r = c - n * 0.693359375f;
     r = r - n * -2.12194440e-4f;
@@ -32,9 +34,9 @@ static __device__ __forceinline__ float exp_rest_f32(float c, float n) {
 }
 
 static __device__ __forceinline__ float exp_f32(float x) {
-    float c = minc_f32(0.0f + 89.0f, maxc_f32(0.0f - 104.0f, x)); /* NaN stays NaN */
+    float least = 0.0f - 104.0f, c = minc_f32(0.0f + 89.0f, maxc_f32(least, x)); /* NaN stays NaN */
     float n = (c * 1.44269504f + 12582912.0f) - 12582912.0f;
-    return scale_f32(exp_rest_f32(c, n) + 1.0f, n);
+    return scale_f32(pick_f32(x, least, 0.0f, exp_rest_f32(c, n) + 1.0f), n);
 }
 
 extern "C" __global__ void __launch_bounds__(64) softmax_0(TI_GLOBAL(const float) X, TI_GLOBAL(float) Y) {

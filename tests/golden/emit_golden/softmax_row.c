@@ -22,6 +22,8 @@ static inline float scale_f32(float p, float n) {
     return p * a.f * b.f;
 }
 
+static inline float pick_f32(float x, float y, float a, float b) { return x < y ? a : b; }
+
 static inline float exp_rest_f32(float c, float n) {
     float r = c - n * 0.693359375f;
     r = r - n * -2.12194440e-4f;
@@ -32,9 +34,9 @@ static inline float exp_rest_f32(float c, float n) {
 }
 
 static inline float exp_f32(float x) {
-    float c = minc_f32((float){0} + 89.0f, maxc_f32((float){0} - 104.0f, x)); /* NaN stays NaN */
+    float least = (float){0} - 104.0f, c = minc_f32((float){0} + 89.0f, maxc_f32(least, x)); /* NaN stays NaN */
     float n = (c * 1.44269504f + 12582912.0f) - 12582912.0f;
-    return scale_f32(exp_rest_f32(c, n) + 1.0f, n);
+    return scale_f32(pick_f32(x, least, (float){0}, exp_rest_f32(c, n) + 1.0f), n);
 }
 
 /* Memory for large intermediate buffers, kept between calls; softmax_row_release() gives it back. */
@@ -72,7 +74,7 @@ __attribute__((constructor)) static void workspace_begin(void) { /* no fork with
     pthread_atfork(workspace_enter, workspace_leave, workspace_leave);
 }
 
-/* At least `bytes` bytes, aligned to 64; a null pointer where there is no memory. Compilers are told
+/* At least `bytes` bytes, aligned to 64; a null pointer where memory is short. Compilers are told
    that two are different: else sums in one are stored at each step of a loop that reads another. */
 __attribute__((malloc)) static void *workspace_take(workspace_block **kept, i64 bytes) {
     workspace_enter();
