@@ -7,7 +7,6 @@ elements are far from them.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 
 from tensorir.arith import Analyzer
 from tensorir.expr import FALSE, BinOp, Cast, Const, Expr, Var, convert, int_value
@@ -22,8 +21,9 @@ RARE = 8
 Choice = tuple[Expr, Expr, Expr]
 """A condition, a value where it holds, and one where it does not."""
 
+Values = Mapping[Expr, Mapping[Expr, tuple[Expr, Expr]]]
 
-@dataclass(frozen=True)
+
 class Choices:
     """What decides about a statement.
 
@@ -31,8 +31,8 @@ class Choices:
     values  by condition, the limits and remainders that it decides, with both of their values
     """
 
-    places: Mapping[Expr, Loops]
-    values: Mapping[Expr, Mapping[Expr, tuple[Expr, Expr]]]
+    def __init__(self, places: Mapping[Expr, Loops], values: Values) -> None:
+        self.places, self.values = places, values
 
     def replaced(self, stmt: Stmt, known: Mapping[Expr, Expr]) -> Stmt:
         """The statement, or a part of it, where conditions are known to be true or false."""

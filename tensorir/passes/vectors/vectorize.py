@@ -201,7 +201,7 @@ class _Vectorize:
         """Those of the body in which `loop` has a say."""
         found = choices(loop.body, self.memo, (loop.var,), lambda _: self.analyzer)
         places = {c: inner for c, inner in found.places.items() if loop.var in variables(c)}
-        return replace_fields(found, places=places)
+        return Choices(places, found.values)
 
     def decide(self, condition: Expr, var: Var, low: int, high: int) -> Expr | None:
         """The truth of `condition` for `var` in [low, high), whatever the others are."""
