@@ -19,6 +19,7 @@ from tensorir.arith.choices import looks
 from tensorir.arith.compare import difference
 from tensorir.arith.digits import independent
 from tensorir.arith.exclusive_or import exclusive_or
+from tensorir.arith.exhaustive import reached
 from tensorir.arith.facts import Facts, learn, tighten
 from tensorir.arith.interval import UNBOUNDED, Range, intersect
 from tensorir.arith.linear import Linear, of_atom, to_expr
@@ -96,6 +97,7 @@ class Analyzer:
             facts.extents[var] = size
             stale = True
         if stale:  # what was concluded is forgotten once for all of them
+            facts.points = ()
             self._forget()
 
     def bind(self, var: Var, extent: ExprLike) -> None:
@@ -161,12 +163,10 @@ class Analyzer:
             return []
         found = []
         for n, part in enumerate(parts):
-            others = parts[:n] + parts[n + 1 :]
-            if self.says_nothing_of(others, part):
-                found.append(self.simplify(part))
-                continue
-            known = self.copy()
-            assume(known, all_of(*others), memory)
+            related = self.related(part, parts[:n] + parts[n + 1 :])
+            known = self.copy() if related else self
+            if related:
+                assume(known, all_of(*related), memory)
             found.append(known.simplify(part))
         return [new for new, part in zip(found, parts) if new is not part]
 
@@ -363,11 +363,15 @@ class Analyzer:
             [other is not atom and not own.isdisjoint(other.variables) for other in form.terms]
         )
 
-    def says_nothing_of(self, conditions: list[Expr], e: Expr) -> bool:
-        """Whether what follows from `conditions` cannot bear on `e`: they share no variable, and
-        no fact leads from the variables of one to those of the other."""
-        apart = all([e.variables.isdisjoint(c.variables) for c in conditions])
-        return apart and not self.facts.by_atom and not e.has_loads
+    def related(self, e: Expr, conditions: list[Expr]) -> list[Expr]:
+        """Those of `conditions` that can bear on `e`: variables, or facts and others of them, lead
+        from one to the other. All of them, where `e` or one of them reads memory."""
+        if e.has_loads or any([cond.has_loads for cond in conditions]):
+            return conditions
+        facts = [form for forms in self.facts.by_atom.values() for form in forms]
+        groups = [frozenset().union(*[atom.variables for atom in form.terms]) for form in facts]
+        near = reached(e.variables, [*groups, *[cond.variables for cond in conditions]])
+        return [cond for cond in conditions if not cond.variables.isdisjoint(near)]
 
     def reset(self) -> None:
         """Forget conclusions, because more is known now. Ranges stay true, if not the best."""
@@ -379,6 +383,7 @@ class Analyzer:
     def _enter(self, var: Var) -> None:
         if var in self.facts.order:
             self.facts.forget(var)
+        self.facts.points = ()
         self.facts.order[var] = len(self.facts.order)
         self._forget()
 

@@ -9,6 +9,7 @@ from tensorir.arith.bounds import plain_interval
 from tensorir.arith.compare import difference
 from tensorir.arith.facts import learn
 from tensorir.arith.logic import negated, parts_of, reads_memory
+from tensorir.arith.points import keep
 from tensorir.expr import COMPARISONS, BinOp, Const, Expr, Not, all_of, conjuncts
 
 if TYPE_CHECKING:
@@ -20,16 +21,16 @@ def assume(an: Analyzer, cond: Expr, memory: bool) -> None:
 
     Parts that read memory are left out unless `memory`.
     """
-    _record(an, cond, memory)
-    for part in parts_of(cond, "and"):
-        if isinstance(part, Not) and not isinstance(negated(part.a), Not):
-            assume(an, negated(part.a), memory)
-            continue
-        _record(an, part, memory)
-        if not isinstance(part, BinOp) or part.op not in COMPARISONS:
-            continue
-        if memory or not reads_memory(part):
-            _learn_comparison(an, part)
+    parts = parts_of(cond, "and")
+    inverted = [negated(part.a) if isinstance(part, Not) else part for part in parts]
+    plain = [part for part, said in zip(parts, inverted) if said is part or isinstance(said, Not)]
+    _record(an, [cond, *plain], memory)
+    for part, said in zip(parts, inverted):
+        if said is not part and not isinstance(said, Not):
+            assume(an, said, memory)
+        elif isinstance(part, BinOp) and part.op in COMPARISONS:
+            if memory or not reads_memory(part):
+                _learn_comparison(an, part)
 
 
 def unsaid(an: Analyzer, cond: Expr) -> Expr:
@@ -50,11 +51,15 @@ def _said(an: Analyzer, part: Expr) -> bool:
     return low is not None and low >= (part.op == "<")
 
 
-def _record(an: Analyzer, cond: Expr, memory: bool) -> None:
-    if isinstance(cond, Const) or (not memory and reads_memory(cond)):
-        return
-    an.facts.truths[cond] = True
-    an.facts.truths[negated(cond)] = False
+def _record(an: Analyzer, conditions: list[Expr], memory: bool) -> None:
+    facts = an.facts
+    for cond in dict.fromkeys(conditions):
+        known = isinstance(cond, Const) or facts.truths.get(cond)
+        if known or (not memory and reads_memory(cond)):
+            continue
+        facts.truths[cond] = True
+        facts.truths[negated(cond)] = False
+        keep(facts, ((cond, 1),), 1, 1)
     an.reset()
 
 

@@ -22,6 +22,7 @@ from tensorir.arith.choices import is_looked_at, sides
 from tensorir.arith.facts import keeps_value
 from tensorir.arith.interval import UNBOUNDED, Range
 from tensorir.arith.linear import Linear, factors, plain_form, product, times, without_factors
+from tensorir.arith.points import shows_least
 from tensorir.expr import BinOp, Cast, Const, Expr, Select, Var
 from tensorir.vector_expr import Broadcast, Ramp
 
@@ -163,6 +164,9 @@ def lower(an: Analyzer, form: Linear, goal: int | None = None) -> int | None:
     """The best lower bound found for `form`, or None; stops as soon as it reaches `goal`."""
     found = plain_lower(an, form)
     if _reaches(found, goal) or an.searching or not an.may_refine(form):
+        return found
+    bound = found if goal is None else goal - 1
+    if bound is not None and shows_least(an.facts, form, bound):
         return found
     with an.one_search():
         return _Search(an).run(form, goal, frozenset(), _DEPTH)

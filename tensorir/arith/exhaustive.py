@@ -128,7 +128,12 @@ def values_at(e: Expr, points: Mapping[Var, Values]) -> Values | None:
 
 def connected(wanted: Iterable[Var], conditions: Iterable[Expr]) -> frozenset[Var]:
     """The variables whose values bear on those of `wanted`, if `conditions` hold."""
-    found, left = frozenset(wanted), [variables(c) for c in conditions]
+    return reached(wanted, map(variables, conditions))
+
+
+def reached(wanted: Iterable[Var], groups: Iterable[frozenset[Var]]) -> frozenset[Var]:
+    """The variables that groups of them lead to from `wanted`, these included."""
+    found, left = frozenset(wanted), list(groups)
     while True:
         near = [own for own in left if not own.isdisjoint(found)]
         if not near:

@@ -13,6 +13,7 @@ from tensorir import dtype as dt
 from tensorir.arith import interval
 from tensorir.arith.interval import UNBOUNDED, Range
 from tensorir.arith.linear import Linear, factors, plain_form
+from tensorir.arith.points import Point, keep
 from tensorir.expr import BinOp, Cast, Expr, Var, int_value
 from tensorir.visit import variables
 
@@ -28,9 +29,12 @@ Part = frozenset[tuple[Expr, int]]
 class Facts:
     """`ranges` of atoms, known remainders (`congruences`), `floors` of sums without their
     constant, inequalities `by_atom`, known `truths` of conditions, the `extents` with which
-    variables were bound and the `order` in which they were (outer first)."""
+    variables were bound and the `order` in which they were (outer first). All of it holds at the
+    `points`."""
 
-    __slots__ = ("by_atom", "congruences", "extents", "floors", "order", "ranges", "truths")
+    __slots__ = (
+        "by_atom", "congruences", "extents", "floors", "order", "points", "ranges", "truths"
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.ranges: dict[Expr, Range] = {}
@@ -40,6 +44,7 @@ class Facts:
         self.order: dict[Var, int] = {}
         self.extents: dict[Var, Expr] = {}
         self.truths: dict[Expr, bool] = {}
+        self.points: tuple[Point, ...] = ()
 
     def copy(self) -> Facts:
         other = object.__new__(Facts)
@@ -50,6 +55,7 @@ class Facts:
         other.order = self.order.copy()
         other.extents = self.extents.copy()
         other.truths = self.truths.copy()
+        other.points = self.points
         return other
 
     def range(self, atom: Expr) -> Range:
@@ -71,6 +77,7 @@ class Facts:
 
     def forget(self, var: Var) -> None:
         """Drop everything that mentions `var`."""
+        self.points = ()
         self.order.pop(var, None)
         self.extents.pop(var, None)
         self.ranges = {a: r for a, r in self.ranges.items() if var not in variables(a)}
@@ -129,6 +136,7 @@ def _learn_sum(an: Analyzer, form: Linear, depth: int) -> None:
     if known is not None and known >= -form.const:
         return
     facts.floors[part] = -form.const
+    keep(facts, part, -form.const, None)
     for atom in form.terms:
         facts.by_atom[atom] = (*facts.by_atom.get(atom, ()), form)
     an.reset()
@@ -145,6 +153,7 @@ def tighten(an: Analyzer, atom: Expr, bound: Range, depth: int = _DEPTH) -> None
     if new == old:
         return
     facts.ranges[atom] = new
+    keep(facts, ((atom, 1),), *new)
     if isinstance(atom, BinOp) and atom.op == "%" and new[0] is not None and new[0] == new[1]:
         facts.congruences[atom] = new[0]
     an.reset()

@@ -85,12 +85,10 @@ def _necessary(an: Analyzer, parts: list[Expr], conjunction: bool) -> list[Expr]
     kept = list(parts)
     for place in reversed(range(len(parts))):
         part = parts[place]
-        others = kept[:place] + kept[place + 1 :]
-        if not others:
-            break
-        if an.says_nothing_of(others, part):
+        related = an.related(part, kept[:place] + kept[place + 1 :])
+        if not related:
             continue
-        known = all_of(*(p if conjunction else negated(p) for p in others))
+        known = all_of(*(p if conjunction else negated(p) for p in related))
         decided = an.branch(known).decide(part)
         if decided is not None and decided != conjunction:
             return None

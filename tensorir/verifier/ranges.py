@@ -232,13 +232,15 @@ def _leaf(s: Store | Extern, scope: _Scope) -> None:
 
 
 def _block(s: Block, scope: _Scope) -> None:
-    plain = [part for part in conjuncts(s.predicate) if not part.has_loads]
-    _expr(s.predicate, scope.reading_for(s, all_of(*plain)))
+    if s.predicate.has_loads:
+        plain = [part for part in conjuncts(s.predicate) if not part.has_loads]
+        _expr(s.predicate, scope.reading_for(s, all_of(*plain)))
     if int_value(s.predicate) == 0:
         return  # no instance runs
     known = scope if isinstance(s.predicate, Const) else scope.assuming(s.predicate)
     for it in s.iters:
-        _expr(it.binding, scope.reading_for(s, s.predicate))
+        if it.binding.has_loads:
+            _expr(it.binding, scope.reading_for(s, s.predicate))
         view = it.binding, known.analyzer
         if not inside(it.extent, *view) and not always_inside(it.extent, *view):
             bounds, name = bounds_of(*view), it.var.name
@@ -259,7 +261,7 @@ def _block(s: Block, scope: _Scope) -> None:
 
 def _expr(e: Expr, scope: _Scope) -> None:
     """Check the loads in `e`; each side of a Select under its condition."""
-    if e in scope.seen:
+    if not e.has_loads or e in scope.seen:
         return
     scope.seen.add(e)
     if isinstance(e, Load):
