@@ -7,9 +7,9 @@ and a copy of a schedule costs nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from types import NoneType
 
 from schedule.errors import Illegal
+from schedule.nest_index import Nest, nest_of
 from tensorir import (
     Analyzer,
     Block,
@@ -18,14 +18,11 @@ from tensorir import (
     Extern,
     For,
     ForKind,
-    Let,
     PrimFunc,
     Seq,
     Stmt,
-    Store,
     Var,
     analyzer_of,
-    child_stmts,
     map_children,
     part_axes,
     replace,
@@ -51,96 +48,102 @@ class BlockRef(str):
 class State:
     """A PrimFunc and an index from names to the path of statements that leads to each of them."""
 
-    __slots__ = (
-        "_blocks", "_loops", "func", "has_externs", "has_nested_blocks", "kinds"
-    )  # fmt: skip
+    __slots__ = ("_nests", "_root", "func")
 
     def __init__(self, func: PrimFunc) -> None:
         self.func = func
-        self._loops: dict[str, tuple[Stmt, ...]] = {}
-        self._blocks: dict[str, tuple[Stmt, ...]] = {}
-        self.has_nested_blocks = self.has_externs = False
-        self.kinds: set[ForKind] = set()  # other than serial
-        stack: list[tuple[Stmt, tuple[Stmt, ...], bool]] = [(func.body, (), False)]
-        while stack:
-            node, above, in_block = stack.pop()
-            path = (*above, node)
-            if isinstance(node, For):
-                self._loops[node.var.name] = path
-                if node.kind is not ForKind.SERIAL:
-                    self.kinds.add(node.kind)
-                stack.append((node.body, path, in_block))
-                continue
-            if isinstance(node, Block):
-                self._blocks[node.name] = path
-                self.has_nested_blocks |= in_block
-                if isinstance(node.body, Store) and isinstance(node.init, (Store, NoneType)):
-                    continue
-                in_block = True
-            elif isinstance(node, Extern):
-                self.has_externs = True
-            stack.extend([(child, path, in_block) for child in reversed(child_stmts(node))])
+        body = func.body
+        self._root = (body,) if isinstance(body, Seq) else ()
+        self._nests = [nest_of(s) for s in (body.stmts if isinstance(body, Seq) else (body,))]
+
+    @property
+    def kinds(self) -> frozenset[ForKind]:
+        """Those of loops, other than serial."""
+        return frozenset().union(*[nest.kinds for nest in self._nests])
+
+    @property
+    def has_nested_blocks(self) -> bool:
+        """Whether a block is inside of another one."""
+        return any([nest.has_nested_blocks for nest in self._nests])
+
+    @property
+    def has_externs(self) -> bool:
+        """Whether a block calls an extern function."""
+        return any([nest.has_externs for nest in self._nests])
+
+    def _loop_path(self, name: str) -> tuple[Stmt, ...] | None:
+        """The statements from the root down to a loop, itself included."""
+        for nest in self._nests:
+            found = nest.loops.get(name)
+            if found is not None:
+                return self._root + found
+        return None
+
+    def _block_path(self, name: str) -> tuple[Stmt, ...] | None:
+        """The same of a block."""
+        for nest in self._nests:
+            found = nest.blocks.get(name)
+            if found is not None:
+                return self._root + found
+        return None
 
     def loop_names(self) -> list[str]:
         """All loops, in program order."""
-        return list(self._loops)
+        return [name for nest in self._nests for name in nest.loops]
 
     def loops(self) -> list[For]:
         """All loops, in program order."""
-        return [path[-1] for path in self._loops.values()]  # type: ignore[misc]
+        return [path[-1] for nest in self._nests for path in nest.loops.values()]  # type: ignore[misc]
 
     def blocks(self) -> list[Block]:
         """All blocks, in program order."""
-        return [path[-1] for path in self._blocks.values()]  # type: ignore[misc]
+        return _blocks_of(self._nests)
 
     def block_names(self) -> list[str]:
         """All blocks, in program order."""
-        return list(self._blocks)
+        return [name for nest in self._nests for name in nest.blocks]
 
     def path(self, name: str) -> tuple[Stmt, ...]:
         """The statements from the root down to the loop or block `name`, itself included."""
-        loops = self._loops
-        found = loops.get(name) if isinstance(name, LoopRef) else None
+        found = self._loop_path(name) if isinstance(name, LoopRef) else None
         if found is None:
-            found = self._blocks.get(name) or loops.get(name)
+            found = self._block_path(name) or self._loop_path(name)
         if found is None:
             raise Illegal(name, f"there is no loop or block {name!r}")
         return found
 
     def loop(self, name: str) -> For:
         """The loop of that name; refuses a name that is no loop, listing those there are."""
-        found = self._loops.get(name)
-        if found is None:
-            known = ", ".join(self.loop_names())
-            raise Illegal(name, f"there is no loop {str(name)!r}; loops are {known}")
-        node = found[-1]
+        node = self.loop_path(name)[-1]
         assert isinstance(node, For)
         return node
 
     def block(self, name: str) -> Block:
         """The block of that name; refuses a name that is no block, listing those there are."""
-        found = self._blocks.get(name)
-        if found is None:
-            known = ", ".join(self._blocks)
-            raise Illegal(name, f"there is no block {str(name)!r}; blocks are {known}")
-        node = found[-1]
+        node = self.block_path(name)[-1]
         assert isinstance(node, Block)
         return node
 
     def changed_since(self, before: "State") -> list[Block]:
         """The blocks of the nests at the root that are not those of `before`, in program order."""
-        root = before.func.body
-        kept = set(root.stmts if isinstance(root, Seq) else (root,))
-        paths = [path for path in self._blocks.values() if kept.isdisjoint(path[:2])]
-        return [path[-1] for path in paths]  # type: ignore[misc]
+        kept = {nest.stmt for nest in before._nests}
+        return _blocks_of([nest for nest in self._nests if nest.stmt not in kept])
 
     def block_path(self, name: str) -> tuple[Stmt, ...]:
-        self.block(name)
-        return self._blocks[name]
+        """The statements from the root down to a block; refuses a name that is no block."""
+        found = self._block_path(name)
+        if found is None:
+            known = ", ".join(self.block_names())
+            raise Illegal(name, f"there is no block {str(name)!r}; blocks are {known}")
+        return found
 
     def loop_path(self, name: str) -> tuple[Stmt, ...]:
-        self.loop(name)
-        return self._loops[name]
+        """The statements from the root down to a loop; refuses a name that is no loop."""
+        found = self._loop_path(name)
+        if found is None:
+            known = ", ".join(self.loop_names())
+            raise Illegal(name, f"there is no loop {str(name)!r}; loops are {known}")
+        return found
 
     def loops_around(self, name: str) -> list[For]:
         """The loops around a block, outermost first."""
@@ -148,9 +151,10 @@ class State:
 
     def blocks_inside(self, name: str) -> list[str]:
         """The blocks below a loop, in program order."""
-        outside = self.loop_path(name)
-        depth, loop = len(outside) - 1, outside[-1]
-        return [n for n, path in self._blocks.items() if len(path) > depth and path[depth] is loop]
+        loop = self.loop(name)
+        nest = next(nest for nest in self._nests if name in nest.loops)
+        depth = len(nest.loops[name]) - 1
+        return [n for n, path in nest.blocks.items() if path[depth : depth + 1] == (loop,)]
 
     def loops_outside(self, name: str) -> list[For]:
         """The loops around a loop, outermost first, without itself."""
@@ -173,17 +177,16 @@ class State:
         Variables of other blocks are out of their scope.
         """
         func = self.func
-        sizes = {v.name for v in func.free_vars}
-        return {*self._loops, *sizes, *(b.name for b in (*func.params, *func.buffers))}
+        own = {*[v.name for v in func.free_vars], *[b.name for b in (*func.params, *func.buffers)]}
+        return own.union(*[nest.loops for nest in self._nests])
 
     def taken_names(self) -> set[str]:
         """Names that new loops may not have: those in scope, those of variables of all blocks, so
         that each may come to stand in every loop, and those of blocks, which are handles too."""
-        return self.names_in_scope().union(self._variables(), self._blocks)
-
-    def _variables(self) -> Iterator[str]:
-        """The names of all variables that blocks define."""
-        return (name for path in self._blocks.values() for name in own_names(path[-1]))
+        names = self.names_in_scope()
+        for nest in self._nests:
+            names.update(nest.variables, nest.blocks)
+        return names
 
     def fresh_loop(self, *hints: str) -> str:
         """A name for a loop."""
@@ -195,11 +198,12 @@ class State:
 
     def fresh_block(self, *hints: str) -> str:
         """A name for a block, which may be that of a buffer."""
-        return fresh(self._blocks.keys() | self._loops.keys(), hints)
+        return fresh({*self.block_names(), *self.loop_names()}, hints)
 
     def fresh_buffer(self, hint: str, beside: Iterable[str] = ()) -> str:
         """A name for a buffer that comes with others; it may be that of a block."""
-        return fresh(self.names_in_scope().union(self._variables(), beside), (hint,))
+        variables = [nest.variables for nest in self._nests]
+        return fresh(self.names_in_scope().union(*variables, beside), (hint,))
 
     def analyzer(self, loops: Iterable[For] = ()) -> Analyzer:
         """Knows that sizes are at least 0 and the ranges of `loops`.
@@ -208,6 +212,10 @@ class State:
         those of other states.
         """
         return analyzer_of(self.func.size_ranges, extents(loops))
+
+
+def _blocks_of(nests: Iterable[Nest]) -> list[Block]:
+    return [path[-1] for nest in nests for path in nest.blocks.values()]  # type: ignore[misc]
 
 
 def _replace_child(parent: Stmt, old: Stmt, new: Stmt | None) -> Stmt | None:
@@ -225,14 +233,6 @@ def _replace_child(parent: Stmt, old: Stmt, new: Stmt | None) -> Stmt | None:
     if new is None:
         return None
     return map_children(parent, lambda child: new if child is old else child)
-
-
-def own_names(block: Stmt) -> Iterator[str]:
-    """The names of the variables that a block defines, and of those of lets inside of it."""
-    assert isinstance(block, Block)
-    yield from (it.var.name for it in block.iters)
-    if not isinstance(block.body, Store):
-        yield from (node.var.name for node in walk(block.body) if isinstance(node, Let))
 
 
 def fresh(taken: Iterable[str], hints: Iterable[str]) -> str:

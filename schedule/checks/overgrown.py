@@ -9,7 +9,7 @@ from tensorir import stmt_exprs, too_large, walk
 
 def overgrown(before: State, after: State) -> Illegal | None:
     """Why the body of a block is too large that was changed; None if there is none."""
-    kept = {block.body for block in before.blocks()}
+    kept = {block.body for block in before.changed_since(after)}
     for block in after.changed_since(before):
         for stmt in walk(block.body) if block.body not in kept else ():
             problem = too_large(stmt_exprs(stmt))

@@ -48,7 +48,7 @@ def unprovable(before: State, after: State) -> Illegal | None:
 def _hard_binding(before: State, after: State) -> bool:
     """Whether a new binding reads memory, or needs its predicate and has too many values to try
     them all."""
-    old = set(before.blocks())
+    old = set(before.changed_since(after))
     for block in after.changed_since(before):
         if block in old:
             continue

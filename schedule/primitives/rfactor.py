@@ -14,11 +14,12 @@ from schedule.analysis.combiner import any_combiner
 from schedule.analysis.uses import feeds, reduction_loops
 from schedule.checks.ownership import require_sole_writer
 from schedule.errors import require
+from schedule.nest_index import own_names
 from schedule.primitive import primitive
 from schedule.rewrite.caching import place_beside, require_whole, top_statement
 from schedule.rewrite.placement import fresh_loops, names_in
 from schedule.rewrite.rebind import plain_loop
-from schedule.state import BlockRef, State, add_buffers, extents, fresh, nest, own_names
+from schedule.state import BlockRef, State, add_buffers, extents, fresh, nest
 from tensorir import (
     TRUE,
     BinOp,

@@ -7,7 +7,8 @@ from keyword import iskeyword
 
 from schedule.analysis.uses import Access, accesses, blocks_below, reduction_loops
 from schedule.errors import require
-from schedule.state import State, extents, fresh, loops_below, own_names
+from schedule.nest_index import own_names
+from schedule.state import State, extents, fresh, loops_below
 from tensorir import (
     TRUE,
     Analyzer,

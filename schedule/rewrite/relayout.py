@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from schedule.analysis.uses import plain_store, readers, writers
 from schedule.errors import require
+from schedule.nest_index import own_names
 from schedule.rewrite.index_map import Layout
-from schedule.state import State, fresh, own_names
+from schedule.state import State, fresh
 from tensorir import (
     Analyzer,
     BinOp,

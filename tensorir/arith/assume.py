@@ -53,14 +53,17 @@ def _said(an: Analyzer, part: Expr) -> bool:
 
 def _record(an: Analyzer, conditions: list[Expr], memory: bool) -> None:
     facts = an.facts
-    for cond in dict.fromkeys(conditions):
-        known = isinstance(cond, Const) or facts.truths.get(cond)
-        if known or (not memory and reads_memory(cond)):
-            continue
+    new = [
+        cond for cond in dict.fromkeys(conditions)
+        if not isinstance(cond, Const) and (memory or not reads_memory(cond))
+        and not facts.truths.get(cond)
+    ]  # fmt: skip
+    for cond in new:
         facts.truths[cond] = True
         facts.truths[negated(cond)] = False
         keep(facts, ((cond, 1),), 1, 1)
-    an.reset()
+    if new:  # what was concluded is forgotten once for all of them
+        an.reset()
 
 
 def _learn_comparison(an: Analyzer, e: BinOp) -> None:

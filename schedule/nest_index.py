@@ -1,0 +1,71 @@
+"""The index of one nest of a program: the paths to its loops and blocks, and what is said of it.
+
+Most steps leave most nests as they are, so that what was found of these is found again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import NoneType
+
+from tensorir import Block, Extern, For, ForKind, Let, Stmt, Store, child_stmts, walk
+
+NESTS = 2048
+"""Nests at the root of programs of which the index is kept."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nest:
+    """One statement at the root of a program, with the paths in it to its loops and blocks.
+
+    kinds      of its loops, other than serial
+    variables  the names of those that its blocks define
+    """
+
+    stmt: Stmt
+    loops: Mapping[str, tuple[Stmt, ...]]
+    blocks: Mapping[str, tuple[Stmt, ...]]
+    kinds: frozenset[ForKind]
+    has_nested_blocks: bool
+    has_externs: bool
+    variables: frozenset[str]
+
+
+@lru_cache(maxsize=NESTS)
+def nest_of(stmt: Stmt) -> Nest:
+    """The index of a statement at the root of a program."""
+    loops: dict[str, tuple[Stmt, ...]] = {}
+    blocks: dict[str, tuple[Stmt, ...]] = {}
+    kinds: set[ForKind] = set()
+    nested = externs = False
+    stack: list[tuple[Stmt, tuple[Stmt, ...], bool]] = [(stmt, (), False)]
+    while stack:
+        node, above, in_block = stack.pop()
+        path = (*above, node)
+        if isinstance(node, For):
+            loops[node.var.name] = path
+            if node.kind is not ForKind.SERIAL:
+                kinds.add(node.kind)
+            stack.append((node.body, path, in_block))
+            continue
+        if isinstance(node, Block):
+            blocks[node.name] = path
+            nested |= in_block
+            if isinstance(node.body, Store) and isinstance(node.init, (Store, NoneType)):
+                continue
+            in_block = True
+        elif isinstance(node, Extern):
+            externs = True
+        stack.extend([(child, path, in_block) for child in reversed(child_stmts(node))])
+    own = frozenset([name for path in blocks.values() for name in own_names(path[-1])])
+    return Nest(stmt, loops, blocks, frozenset(kinds), nested, externs, own)
+
+
+def own_names(block: Stmt) -> Iterator[str]:
+    """The names of the variables that a block defines, and of those of lets inside of it."""
+    assert isinstance(block, Block)
+    yield from (it.var.name for it in block.iters)
+    if not isinstance(block.body, Store):
+        yield from (node.var.name for node in walk(block.body) if isinstance(node, Let))
