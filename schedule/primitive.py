@@ -109,8 +109,8 @@ def run(state: State, name: str, args: dict[str, Any]) -> tuple[State, Any]:
     refusal = None
     if after is not state:
         after = without_lost(state, after)
-        refusal = thread_conflict(after) or extern_conflict(after) or init_conflict(state, after)
-        refusal = refusal or overgrown(state, after)
+        refusal = thread_conflict(state, after) or extern_conflict(after)
+        refusal = refusal or init_conflict(state, after) or overgrown(state, after)
         refusal = refusal or sharing_conflict(state, after) or unprovable(state, after)
     if refusal is not None:
         raise refusal

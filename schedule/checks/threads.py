@@ -10,9 +10,10 @@ from schedule.state import State
 from tensorir import ForKind, thread_fault
 
 
-def thread_conflict(state: State) -> Illegal | None:
-    """Why threads cannot run the program as it is; None if they can, or if there are none."""
-    if ForKind.THREAD not in state.kinds:
+def thread_conflict(before: State, after: State) -> Illegal | None:
+    """Why threads cannot run the program that a step has made; None if they can, or if there are
+    none. What kernels that are as they were `before` share with each other, they may."""
+    if ForKind.THREAD not in after.kinds:
         return None
-    fault = thread_fault(state.func)
+    fault = thread_fault(after.func, before.func)
     return fault and Illegal(*fault)

@@ -48,7 +48,7 @@ def set_scope(
     buffers = tuple(new if b is old else b for b in state.func.buffers)
     body = replace_buffers(state.func.body, {old: new})
     after = State(replace_func(state.func, body=body, buffers=buffers))
-    refusal = thread_conflict(after)
+    refusal = thread_conflict(state, after)
     if refusal is not None:
         raise refusal
     return after, None

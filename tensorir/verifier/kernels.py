@@ -14,6 +14,9 @@ from tensorir.func import PrimFunc
 from tensorir.stmt import Block, For, ForKind, Seq, Stmt
 from tensorir.visit import loads, walk
 
+KERNELS = 512
+"""Statements of which is kept what they touch: networks have dozens."""
+
 
 class Fault(NamedTuple):
     """Why threads cannot run a program: the loop or block at fault, what is wrong, what to do."""
@@ -82,7 +85,7 @@ class Kernel:
         return found
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=KERNELS)
 def kernel_of(stmt: Stmt) -> Kernel:
     """A statement as a kernel; most steps of a schedule leave most kernels as they are."""
     return Kernel(stmt)

@@ -38,16 +38,23 @@ KERNELS = 128
 
 
 @lru_cache(maxsize=64)
-def thread_fault(func: PrimFunc) -> Fault | None:
-    """Why threads cannot run the program as it is; None if they can, or if there are none."""
+def thread_fault(func: PrimFunc, before: PrimFunc | None = None) -> Fault | None:
+    """Why threads cannot run the program as it is; None if they can, or if there are none.
+
+    `before` is a program without a fault that a step has made this one of: what kernels that are
+    as they were share with each other is not asked again.
+    """
     kernels = kernels_of(func)
     if not any([kernel.threads for kernel in kernels]):
         return None
+    was = [] if before is None else kernels_of(before)
+    known = {kernel.stmt for kernel in was} & {kernel.stmt for kernel in kernels}
     for kernel in kernels:
-        fault = _kernel_fault(func.size_ranges, kernel)
+        fault = None if kernel.stmt in known else _kernel_fault(func.size_ranges, kernel)
         if fault is not None:
             return fault
-    return memory_fault(func, kernels)
+    changed = [kernel for kernel in (*kernels, *was) if kernel.stmt not in known]
+    return memory_fault(func, kernels, dict.fromkeys(b for k in changed for b in k.uses))
 
 
 def check_thread_loops(func: PrimFunc) -> None:

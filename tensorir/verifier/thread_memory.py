@@ -16,7 +16,7 @@ the first of them does alone. So two of them meet only within one loop over thre
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from tensorir.analysis.block_accesses import reduces
@@ -44,9 +44,12 @@ PARTS = 512
 """Parts of kernels of which the verdicts are kept."""
 
 
-def memory_fault(func: PrimFunc, kernels: Sequence[Kernel]) -> Fault | None:
-    """Why threads may not use the buffers that the program writes as they do; None if they may."""
-    for buffer in dict.fromkeys(b for kernel in kernels for b in kernel.uses):
+def memory_fault(
+    func: PrimFunc, kernels: Sequence[Kernel], buffers: Iterable[Buffer]
+) -> Fault | None:
+    """Why threads may not use those of `buffers` that the program writes as they do; None if they
+    may."""
+    for buffer in buffers:
         users = [kernel for kernel in kernels if buffer in kernel.uses]
         if not any([use.access.is_write for kernel in users for use in kernel.uses[buffer]]):
             continue
