@@ -5,8 +5,7 @@ Most steps leave most nests as they are, so that what was found of these is foun
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import lru_cache
 from types import NoneType
 
@@ -16,7 +15,6 @@ NESTS = 2048
 """Nests at the root of programs of which the index is kept."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Nest:
     """One statement at the root of a program, with the paths in it to its loops and blocks.
 
@@ -24,43 +22,43 @@ class Nest:
     variables  the names of those that its blocks define
     """
 
-    stmt: Stmt
-    loops: Mapping[str, tuple[Stmt, ...]]
-    blocks: Mapping[str, tuple[Stmt, ...]]
-    kinds: frozenset[ForKind]
-    has_nested_blocks: bool
-    has_externs: bool
-    variables: frozenset[str]
+    __slots__ = (
+        "blocks", "has_externs", "has_nested_blocks", "kinds", "loops", "stmt", "variables"
+    )  # fmt: skip
+
+    def __init__(self, stmt: Stmt) -> None:
+        self.stmt = stmt
+        self.loops: dict[str, tuple[Stmt, ...]] = {}
+        self.blocks: dict[str, tuple[Stmt, ...]] = {}
+        self.has_nested_blocks = self.has_externs = False
+        self.kinds: set[ForKind] = set()
+        stack: list[tuple[Stmt, tuple[Stmt, ...], bool]] = [(stmt, (), False)]
+        while stack:
+            node, above, in_block = stack.pop()
+            path = (*above, node)
+            if isinstance(node, For):
+                self.loops[node.var.name] = path
+                if node.kind is not ForKind.SERIAL:
+                    self.kinds.add(node.kind)
+                stack.append((node.body, path, in_block))
+                continue
+            if isinstance(node, Block):
+                self.blocks[node.name] = path
+                self.has_nested_blocks |= in_block
+                if isinstance(node.body, Store) and isinstance(node.init, (Store, NoneType)):
+                    continue
+                in_block = True
+            elif isinstance(node, Extern):
+                self.has_externs = True
+            stack.extend([(child, path, in_block) for child in reversed(child_stmts(node))])
+        found = [name for path in self.blocks.values() for name in own_names(path[-1])]
+        self.variables = frozenset(found)
 
 
 @lru_cache(maxsize=NESTS)
 def nest_of(stmt: Stmt) -> Nest:
     """The index of a statement at the root of a program."""
-    loops: dict[str, tuple[Stmt, ...]] = {}
-    blocks: dict[str, tuple[Stmt, ...]] = {}
-    kinds: set[ForKind] = set()
-    nested = externs = False
-    stack: list[tuple[Stmt, tuple[Stmt, ...], bool]] = [(stmt, (), False)]
-    while stack:
-        node, above, in_block = stack.pop()
-        path = (*above, node)
-        if isinstance(node, For):
-            loops[node.var.name] = path
-            if node.kind is not ForKind.SERIAL:
-                kinds.add(node.kind)
-            stack.append((node.body, path, in_block))
-            continue
-        if isinstance(node, Block):
-            blocks[node.name] = path
-            nested |= in_block
-            if isinstance(node.body, Store) and isinstance(node.init, (Store, NoneType)):
-                continue
-            in_block = True
-        elif isinstance(node, Extern):
-            externs = True
-        stack.extend([(child, path, in_block) for child in reversed(child_stmts(node))])
-    own = frozenset([name for path in blocks.values() for name in own_names(path[-1])])
-    return Nest(stmt, loops, blocks, frozenset(kinds), nested, externs, own)
+    return Nest(stmt)
 
 
 def own_names(block: Stmt) -> Iterator[str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import gcd
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tensorir import dtype as dt
 from tensorir.arith import interval
@@ -182,14 +182,23 @@ def _reaches(found: int | None, goal: int | None) -> bool:
     return found is not None and goal is not None and found >= goal
 
 
-class _Step(NamedTuple):
-    """scale * S >= the smallest of `forms`; if `scale` is 0, S >= goal where that is >= 0."""
+class _Step:
+    """scale * S >= the smallest of `forms`; if `scale` is 0, S >= goal where that is >= 0.
 
-    forms: tuple[Linear, ...]
-    scale: int = 1
-    fact: Linear | None = None
-    under: tuple[Analyzer, ...] = ()
-    """Who knows what holds where each of `forms` counts; none if that is nothing special."""
+    `under` are those who know what holds where each of `forms` counts; none if that is nothing
+    special.
+    """
+
+    __slots__ = ("fact", "forms", "scale", "under")
+
+    def __init__(
+        self,
+        forms: tuple[Linear, ...],
+        scale: int = 1,
+        fact: Linear | None = None,
+        under: tuple[Analyzer, ...] = (),
+    ) -> None:
+        self.forms, self.scale, self.fact, self.under = forms, scale, fact, under
 
 
 class _Search:

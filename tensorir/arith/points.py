@@ -8,7 +8,6 @@ better one follows from what is known, and no search has to begin.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tensorir import dtype as dt
@@ -19,26 +18,27 @@ from tensorir.numbers.folding import FOLD
 if TYPE_CHECKING:
     from tensorir.arith.facts import Facts
 
+    Terms = Iterable[tuple[Expr, int]]
+
 POINTS = 8
 """Points that are kept of what is known, at most."""
 
 MOVES = 8
 """Times that a point is moved to meet what is known."""
 
-Terms = Iterable[tuple[Expr, int]]
-
 
 class _NoValue(Exception):
     """Something has no value at a point: it is no arithmetic of the index type."""
 
 
-@dataclass(slots=True, eq=False)
 class Point:
     """Values of variables and of all that is made of them. One that has none yet is as small as
     what is known allows."""
 
-    facts: Facts
-    values: dict[Expr, int]
+    __slots__ = ("facts", "values")
+
+    def __init__(self, facts: Facts, values: dict[Expr, int]) -> None:
+        self.facts, self.values = facts, values
 
     def total(self, terms: Terms, const: int = 0) -> int:
         """The value of a sum; raises where a term has none."""
