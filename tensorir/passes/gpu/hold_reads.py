@@ -9,7 +9,6 @@ by accesses as wide as they may be.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from tensorir import dtype as dt
@@ -66,16 +65,15 @@ def _visit(stmt: Stmt, analyzer: Analyzer, fresh: Callable[[str], str]) -> Stmt:
     return map_children(stmt, lambda child: _visit(child, analyzer, fresh))
 
 
-@dataclass(frozen=True)
 class _Copy:
     """An array for what a load reads: copied in the first `depth` loops, by a nest over `loops`,
     whose last one has `lanes` neighbours at once."""
 
-    load: Load
-    array: Buffer
-    depth: int
-    loops: Sequence[For]
-    lanes: int
+    def __init__(
+        self, load: Load, array: Buffer, depth: int, loops: Sequence[For], lanes: int
+    ) -> None:
+        self.load, self.array, self.depth = load, array, depth
+        self.loops, self.lanes = loops, lanes
 
     def place(self) -> Expr:
         """Where in the array the element of each iteration is."""
@@ -114,12 +112,11 @@ def _substituted(s: Store, place: Mapping[Var, Expr]) -> Store:
     return Store(s.buffer, indices, substitute(s.value, place))
 
 
-@dataclass(frozen=True)
 class _Nest:
     """Loops around stores to registers, one in the other."""
 
-    loops: tuple[For, ...]
-    stores: tuple[Store, ...]
+    def __init__(self, loops: tuple[For, ...], stores: tuple[Store, ...]) -> None:
+        self.loops, self.stores = loops, stores
 
     @classmethod
     def of(cls, stmt: Stmt) -> _Nest | None:
