@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 
 from autotune.rules.gpu.move import CLOSE, MovePlan, Options, bound_works
@@ -22,7 +21,6 @@ BALANCED = 1.1
 read more, are not tried."""
 
 
-@dataclass(frozen=True, eq=False)
 class OnlinePlan(MovePlan):
     """All stages of one scan in one kernel."""
 
