@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from autotune.rules.group import join_epilogue
+from autotune.rules.inlined import join_epilogue
 from schedule import Schedule, ScheduleError
 from tensorir import Algorithm, PrimFunc, allows, known_algorithms
 

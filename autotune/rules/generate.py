@@ -15,15 +15,8 @@ import numpy as np
 from autotune.choices import Choice, freeze
 from autotune.rules.alternatives import Start, first_start, starts
 from autotune.rules.forms import bring_on_axes
-from autotune.rules.group import (
-    Group,
-    Refused,
-    bring_forward,
-    find_groups,
-    in_scan,
-    inline_stages,
-    instances,
-)
+from autotune.rules.group import Group, Refused, find_groups, in_scan, instances
+from autotune.rules.inlined import bring_forward, inline_stages
 from autotune.rules.plan import Part, Plan, Values, combined, ways
 from autotune.rules.registry import Rules, rules_for
 from autotune.space import Sketch

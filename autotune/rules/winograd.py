@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from autotune.rules.group import Group, join_epilogue
+from autotune.rules.group import Group
+from autotune.rules.inlined import join_epilogue
 from autotune.rules.plan import Values
 from autotune.rules.ranked import RankedPlan
 from autotune.streams import Column

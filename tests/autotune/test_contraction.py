@@ -7,7 +7,8 @@ from dataclasses import replace
 import contraction_programs as made
 import pytest
 
-from autotune.rules.group import find_groups, inline_stages
+from autotune.rules.group import find_groups
+from autotune.rules.inlined import inline_stages
 from schedule import Schedule
 from schedule.library import Contraction, find_contraction
 from schedule.library.contraction.places import layout

@@ -14,7 +14,8 @@ from autotune import default_schedule
 from autotune.kept import kept_nests
 from autotune.plans import plans
 from autotune.rules import make_space
-from autotune.rules.group import find_groups, inline_stages
+from autotune.rules.group import find_groups
+from autotune.rules.inlined import inline_stages
 from backends import ObjectCache, build, resolve
 from schedule import Schedule
 from schedule.library import Contraction, find_contraction, make_nest

@@ -13,7 +13,8 @@ from contraction_programs import PROGRAMS, conv, product
 from autotune.device import Cpu
 from autotune.estimate.estimate import Estimate
 from autotune.plans import has_plans, plans
-from autotune.rules.group import find_groups, inline_stages
+from autotune.rules.group import find_groups
+from autotune.rules.inlined import inline_stages
 from backends import build, resolve
 from schedule import Schedule
 from schedule.library import find_contraction, make_nest

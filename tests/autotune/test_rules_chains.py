@@ -15,7 +15,8 @@ from autotune.rules import chain_rows, default_candidate, make_space
 from autotune.rules.alternatives import first_start, with_algorithm
 from autotune.rules.chain import ChainPlan
 from autotune.rules.generate import PlannedSketch, sketches, sketches_of
-from autotune.rules.group import bring_forward, find_groups, inline_stages, is_padding
+from autotune.rules.group import find_groups, is_padding
+from autotune.rules.inlined import bring_forward, inline_stages
 from backends import build
 from benchmarks.general.form import Form, expected, given, numbers, restored
 from benchmarks.general.rewritings import forms_of

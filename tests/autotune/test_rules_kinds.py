@@ -22,7 +22,8 @@ from autotune.rules import (
     register_rule,
     rules_for,
 )
-from autotune.rules.group import Group, find_groups, inline_stages
+from autotune.rules.group import Group, find_groups
+from autotune.rules.inlined import inline_stages
 from autotune.space import Candidate
 from benchmarks.peers.programs import prim_func
 from benchmarks.peers.sets import SETS

@@ -13,7 +13,8 @@ import pytest
 from autotune import default_schedule
 from autotune.partials import partial_plans
 from autotune.rules import default_candidate, make_space
-from autotune.rules.group import find_groups, inline_stages
+from autotune.rules.group import find_groups
+from autotune.rules.inlined import inline_stages
 from backends import ObjectCache, build
 from schedule import Schedule
 from schedule.library import Contraction, find_contraction

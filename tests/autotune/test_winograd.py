@@ -10,7 +10,7 @@ from autotune import winograd
 from autotune.estimate.estimate import Estimate
 from autotune.plans import plans
 from autotune.rules import default_sketch, sketches
-from autotune.rules.group import inline_stages
+from autotune.rules.inlined import inline_stages
 from autotune.rules.winograd import winograd_stages
 from autotune.winograd import winograd_plans
 from schedule import Schedule, library

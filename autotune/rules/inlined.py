@@ -1,0 +1,138 @@
+"""Stages ahead of all rules: which are computed where they are read, and before what they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from autotune.rules.group import (
+    Refused,
+    attempt,
+    calls_extern,
+    in_scan,
+    instances,
+    is_padding,
+    needed,
+    operations,
+    output_store,
+    stored,
+)
+from schedule import Schedule, ScheduleError
+from tensorir import Block, Call, IterKind, Select, body_loads, stmt_exprs, walk, walk_exprs
+
+MOST_COPIED = 16
+"""Operations that inlining a stage may repeat in each instance of what reads it."""
+
+def is_cheap(block: Block) -> bool:
+    """Whether computing the block's value again costs less than keeping it."""
+    return not any(
+        isinstance(node, Call) or (isinstance(node, Select) and not is_padding(block))
+        for stmt in walk(block.body)
+        for e in stmt_exprs(stmt)
+        for node in walk_exprs(e)
+    )
+
+
+def join_epilogue(sch: Schedule, last: str, kept: Collection[str] = ()) -> None:
+    """Inline the only consumer of a block into it, as often as there is one that is elementwise and
+    none of `kept`."""
+    while len(users := sch.get_consumers(last)) == 1 and users[0] not in kept:
+        try:
+            sch.reverse_compute_inline(users[0])
+        except ScheduleError:  # it is no elementwise stage
+            return
+
+
+def inline_stages(
+    sch: Schedule,
+    kept: Collection[str] = (),
+    copies: Callable[[Schedule, Block, Block], float] | None = None,
+) -> Refused:
+    """Inline the stages that are cheaper computed in place than stored; returns those of which
+    that is refused, as where one expression of all would be too large.
+
+    These are elementwise stages that feed elementwise stages, and cheap ones that feed a
+    reduction which reads each of their elements about once. Stages that a user reads in several
+    places stay where the copies of them would be long, and so do `kept` ones and what these read.
+    `copies` says how many are computed of each element if a second block is inlined into a first
+    one, where that is less than the places.
+    """
+    refused: Refused = {}
+    for name in sch.get_blocks():
+        if name in kept or not {*kept}.isdisjoint(sch.get_consumers(name)):
+            continue
+        block = sch.state.block(name)
+        if block.is_reduction or not _stores_at_variables(block) or is_padding(block):
+            continue
+        if in_scan(sch, block):
+            continue
+        users = [sch.state.block(user) for user in sch.get_consumers(name)]
+        if not users or any(b in sch.func.params for b in stored(block)):
+            continue
+        if any(calls_extern(user) for user in users):
+            continue  # it reads whole rows in memory
+        if any(_copied(sch, user, block, copies) for user in users):
+            continue
+        single = len(users) == 1 or is_cheap(block)
+        if single and all(instances(u) <= 2 * instances(block) for u in users):
+            ends = any(u.is_reduction or is_padding(u) for u in users)
+            if not (ends and _reads_reduction(sch, name)):
+                own = refused.setdefault(str(name), {})
+                attempt(own, f"{name!r} inline", sch.compute_inline, name)
+    return refused
+
+
+def _copied(
+    sch: Schedule,
+    user: Block,
+    block: Block,
+    copies: Callable[[Schedule, Block, Block], float] | None,
+) -> bool:
+    """Whether a stage is too long to be computed in each place where a user reads it."""
+    places, most = float(_reads(user, block)), MOST_COPIED / max(1, operations(block))
+    if places - 1 > most and copies is not None and not user.is_reduction:
+        places = min(places, copies(sch, user, block))
+    return places - 1 > most
+
+
+def _stores_at_variables(block: Block) -> bool:
+    """Whether a block has one store, at its variables, so that the place tells the value."""
+    store = output_store(block)
+    return store is not None and {it.var for it in block.iters} == set(store.indices)
+
+
+def _reads(user: Block, block: Block) -> int:
+    """In how many places one instance of `user` reads what `block` makes."""
+    return sum(load.buffer in stored(block) for load in body_loads(user))
+
+
+def _reads_reduction(sch: Schedule, name: str) -> bool:
+    """Whether a stage is the natural epilogue of a reduction of its own shape."""
+    block = sch.state.block(name)
+    return any(
+        producer.is_reduction and instances(producer, IterKind.SPATIAL) == instances(block)
+        for producer in map(sch.state.block, sch.get_producers(name))
+    )
+
+
+def bring_forward(sch: Schedule) -> Refused:
+    """Let what an epilogue reads beside its sum run before that sum: stages that need no sum, such
+    as the factors of a normalisation. Where they stand in the program does not matter then. Returns
+    those that stay where they are though they could be computed there, as they take memory that is
+    used until then."""
+    refused: Refused = {}
+    for name in sch.get_blocks():
+        users = sch.get_consumers(name) if sch.state.block(name).is_reduction else []
+        if len(users) != 1 or sch.state.block(users[0]).is_reduction:
+            continue
+        order = sch.get_blocks()
+        late = set[str]()
+        for stage in reversed(order[order.index(name) + 1 :]):
+            if {users[0], *late} & set(sch.get_consumers(stage)):
+                late.add(stage)
+        if any(sch.state.block(stage).is_reduction for stage in late):
+            continue
+        for stage in [stage for stage in order if stage in late]:
+            if name not in needed(sch, stage):
+                own = refused.setdefault(str(stage), {})
+                attempt(own, f"{stage!r} before {name!r}", sch.run_before, stage, name)
+    return refused
