@@ -35,7 +35,9 @@ def share_of_peak(func: PrimFunc, seconds: float, target: Target) -> Share | Non
     fit into the caches and moving them takes longer.
 
     The peaks are measured if they are not known yet, and again if `seconds` shows that they were
-    measured on a busy machine. None for a symbolic size, and for types and targets without a peak.
+    measured on a busy machine. None for a symbolic size, and for types and targets without a peak;
+    what is computed of narrower floats has none in arithmetic, since some processors have
+    instructions for the products of these.
     """
     work, moved = flops(func), argument_bytes(func)
     kinds = {p.dtype for p in func.outputs}
@@ -56,9 +58,12 @@ def share_of_peak(func: PrimFunc, seconds: float, target: Target) -> Share | Non
     def memory(calibrate: bool) -> Share:
         return Share(moved / seconds / 1e9, memory_gbps(target=target, calibrate=calibrate), "GB/s")
 
-    bounds = [arithmetic]
+    narrow = any(dtype.is_float(p.dtype) and p.dtype not in C_TYPES for p in func.params)
+    bounds = [] if narrow else [arithmetic]
     if moved > max(this_machine().caches.values(), default=0):
         bounds.append(memory)
+    if not bounds:
+        return None
     shares = [(bound(False), bound) for bound in bounds]
     found, bound = max(shares, key=lambda pair: pair[0].share)
     return found if found.share <= BELIEVED else bound(True)

@@ -12,7 +12,7 @@ from autotune.calibration.peak import known_peaks, memory_gbps, peak_gflops
 from autotune.calibration.roofline import Share, argument_bytes, share_of_peak
 from autotune.examples import make_example
 from backends import resolve
-from tensorir import TensorIRError, te
+from tensorir import TensorIRError, ops, te
 
 
 @pytest.fixture(autouse=True)
@@ -90,6 +90,16 @@ def test_arithmetic_bounds_what_fits_into_the_caches(monkeypatch):
     func = make_example("matmul", {"m": 16, "n": 16, "k": 16})
     found = share_of_peak(func, 2 * 16**3 / 50e9, resolve("c"))
     assert found == Share(pytest.approx(50.0), 100.0, "GFLOP/s")
+
+
+@pytest.mark.parametrize(("kind", "known"), [("float32", True), ("bfloat16", False)])
+def test_products_of_narrow_floats_have_no_peak(monkeypatch, kind, known):
+    """Instructions for them are many times faster; a search that is told that it has reached the
+    peak of float32 would end."""
+    monkeypatch.setattr(peak, "_flops", lambda *_: 100.0)
+    a, b = (te.placeholder((16, 16), kind, name=name) for name in "ab")
+    func = te.create_prim_func([a, b, ops.matmul(a, b, out_dtype="float32", name="c")])
+    assert (share_of_peak(func, 1e-6, resolve("c")) is not None) == known
 
 
 def test_a_kernel_above_its_peak_calibrates_again(monkeypatch):
