@@ -127,6 +127,6 @@ def _weight(sch: Schedule, block: str) -> Load:
 
 def _factors(sch: Schedule, block: str) -> tuple[Load, Load]:
     factors = factors_of(sch.state.block(block))
-    if factors is None:
+    if factors is None or factors[0] is factors[1]:  # a square is of one element
         raise TensorIRError(f"block {block!r} is no product of two matrices")
     return factors

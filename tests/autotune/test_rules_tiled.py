@@ -150,3 +150,11 @@ def test_subnormals_of_bfloat16():
     assert "bf16.tile_" not in str(kept.func)
     np.testing.assert_array_equal(build(kept)(a, b), np.full((64, 64), 2.0**-24, np.float32))
     assert Schedule(func).numerics == "bitwise"
+
+
+@pytest.mark.parametrize(("narrow", "wide"), [("bfloat16", "float32"), ("int8", "int32")])
+def test_squares_are_no_product_of_two_matrices(narrow, wide):
+    x, k = te.placeholder((64, 96), narrow, name="x"), te.reduce_axis(96, name="k")
+    square = lambda i: te.sum(x[i, k].astype(wide) * x[i, k].astype(wide), axis=k)  # noqa: E731
+    func = te.create_prim_func([x, te.compute((64,), square, name="y")])
+    assert not any(":tiled" in name for name in make_space(func, TILES).sketches)
