@@ -48,13 +48,15 @@ class BlockRef(str):
 class State:
     """A PrimFunc and an index from names to the path of statements that leads to each of them."""
 
-    __slots__ = ("_nests", "_root", "func")
+    __slots__ = ("_blocks", "_loops", "_nests", "_root", "func")
 
     def __init__(self, func: PrimFunc) -> None:
         self.func = func
         body = func.body
         self._root = (body,) if isinstance(body, Seq) else ()
         self._nests = [nest_of(s) for s in (body.stmts if isinstance(body, Seq) else (body,))]
+        self._loops: dict[str, tuple[Stmt, ...]] = {}  # of all nests, once one is looked for
+        self._blocks: dict[str, tuple[Stmt, ...]] = {}
 
     @property
     def kinds(self) -> frozenset[ForKind]:
@@ -73,19 +75,19 @@ class State:
 
     def _loop_path(self, name: str) -> tuple[Stmt, ...] | None:
         """The statements from the root down to a loop, itself included."""
-        for nest in self._nests:
-            found = nest.loops.get(name)
-            if found is not None:
-                return self._root + found
-        return None
+        if not self._loops:
+            for nest in self._nests:
+                self._loops.update(nest.loops)
+        found = self._loops.get(name)
+        return None if found is None else self._root + found
 
     def _block_path(self, name: str) -> tuple[Stmt, ...] | None:
         """The same of a block."""
-        for nest in self._nests:
-            found = nest.blocks.get(name)
-            if found is not None:
-                return self._root + found
-        return None
+        if not self._blocks:
+            for nest in self._nests:
+                self._blocks.update(nest.blocks)
+        found = self._blocks.get(name)
+        return None if found is None else self._root + found
 
     def loop_names(self) -> list[str]:
         """All loops, in program order."""
