@@ -225,3 +225,33 @@ def test_padding_of_converted_loads_is_a_mask_where_it_converts_back(
     text = masked(f"for j in vectorized(16):\n    C[j] = select(1 <= j, f32(H[j - 1]), {padding})")
     assert text.startswith("C[ramp(0, 1, 16)] = " + ("f32x16(select(" if within else "select("))
     assert f"broadcast(u8({within}), 16)" in text or not within
+
+
+PARTS = {
+    "first to last": "select({j} < 20, A[{j}], select({j} < 50, B[{j} - 20], D[{j} - 50]))",
+    "last to first": "select(50 <= {j}, D[{j} - 50], select(20 <= {j}, B[{j} - 20], A[{j}]))",
+    "the middle first": "select({j} < 50, select(20 <= {j}, B[{j} - 20], A[{j}]), D[{j} - 50])",
+    "by a number": "select({j} < 20 and n < 9, A[{j}], select({j} < 50, B[max({j}, 20) - 20], "
+    "D[max({j}, 50) - 50]))",
+}
+
+
+@pytest.mark.parametrize("n", [3, 9])
+@pytest.mark.parametrize(("kind", "lanes"), [("float32", 16), ("float64", 8), ("uint8", 16)])
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_of_a_row_are_loaded_where_they_are(name, kind, lanes, n) -> None:
+    """What is put side by side of several buffers: lanes of the other part load nothing, in
+    whatever order the conditions are, so that no vector is gathered."""
+    value = PARTS[name].format(j=f"(i * {lanes} + j)")
+    type_ = {"float32": "f32", "float64": "f64", "uint8": "u8"}[kind]
+    head = ", ".join(f"{b}: {type_}[{size}]" for b, size in (("A", 20), ("B", 30), ("D", 46)))
+    func = parse(
+        f"@prim_func\ndef f({head}, n: i64, C: {type_}[96]):\n"
+        f"    for i in range({96 // lanes}):\n        for j in vectorized({lanes}):\n"
+        f"            C[i * {lanes} + j] = {value}"
+    )
+    made = vectorize(func, 8 * lanes * np.dtype(kind).itemsize, ALL)
+    inputs = [np.arange(p.const_shape[0]).astype(kind) + 60 * k
+              for k, p in enumerate(func.params[:3])]  # fmt: skip
+    np.testing.assert_array_equal(interpret(made, *inputs, n), interpret(func, *inputs, n))
+    assert name == "by a number" or "[max(" not in str(made) and "[min(" not in str(made)

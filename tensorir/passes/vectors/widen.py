@@ -137,7 +137,8 @@ class Lanes:
         masked = self._masked(e)
         if masked is not None:
             return masked
-        sides = self._side(e.a, self._lanes_of(e.cond)), self._side(e.b, None)
+        lanes, others = self._lanes_of(e.cond)
+        sides = self._side(e.a, lanes), self._side(e.b, others)
         return Select(cond, *map(self.widened, sides))
 
     def _side(self, side: Expr, needed: tuple[Expr, Expr] | None) -> Expr:
@@ -182,16 +183,29 @@ class Lanes:
         if not known and isinstance(e.a, Load) and self._exists(e.a):
             return None  # a choice costs less than to find the mask
         none = Broadcast(e.b, self.count)
-        some = some_lanes(a, low, high, none)
+        some = some_lanes(a, *self._needed(low, high), none)
         return some if outer is TRUE or some is none else Select(outer, some, none)
 
-    def _lanes_of(self, cond: Expr) -> tuple[Expr, Expr] | None:
-        """The lanes in which `cond` holds, where these are neighbours."""
+    def _lanes_of(self, cond: Expr) -> tuple[tuple[Expr, Expr] | None, tuple[Expr, Expr] | None]:
+        """The lanes that are needed in which `cond` holds, and the other ones, where each of these
+        are neighbours."""
         parts = self._conditions(cond)
         if parts is None:
-            return None
+            return None, None
         outer, low, high = parts
-        return low, select(outer, high, 0)
+        zero, count = Const(0, dt.INDEX), Const(self.count, dt.INDEX)
+        end, others = select(outer, high, zero), None
+        if low is zero:
+            others = self._needed(end, count)
+        elif high is count:
+            others = self._needed(zero, select(outer, low, count))
+        return self._needed(low, end), others
+
+    def _needed(self, low: Expr, high: Expr) -> tuple[Expr, Expr]:
+        """The lanes [low, high), as far as they are needed."""
+        if self.needed is None:
+            return low, high
+        return maximum(low, self.needed[0]), minimum(high, self.needed[1])
 
     def _conditions(self, cond: Expr) -> tuple[Expr, Expr, Expr] | None:
         """What is the same in all lanes, and the lanes [low, high) in which the rest holds."""
