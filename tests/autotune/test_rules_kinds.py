@@ -42,7 +42,9 @@ from tensorir import (
     te,
 )
 
-FEATURES = ("avx512bf16", "avx512bw", "avx512f", "avx512vnni", "fma")
+FEATURES = (
+    "amx_bf16", "amx_int8", "amx_tile", "avx512bf16", "avx512bw", "avx512f", "avx512vnni", "fma",
+)  # fmt: skip
 CPU = Cpu(Target(vector_bits=512, threads=2, features=FEATURES))
 GPU = Gpu(Target.parse("cuda -arch=sm_90"))
 ROWS = [row for name in ("main", "other", "operators", "invented") for row in SETS[name]]
