@@ -117,8 +117,7 @@ class TiledPlan(ThreadedPlan):
         return {self.key(what): value for what, value in values.items()}
 
     def estimate(self, constants: Collection[str] = ()) -> float:
-        packing = 0.0 if self.weight in constants else self.sizes.packed * self.cpu.costs.copy
-        cycles = self.cycles + packing
+        cycles = self.cycles + self.packing(constants)
         if not self.cpu.worth_threads(cycles):
             return cycles
         return self.cpu.costs.start + cycles / self.cpu.threads
@@ -126,8 +125,16 @@ class TiledPlan(ThreadedPlan):
     def suits(self, constants: Collection[str]) -> bool:
         """Whether it takes less than dot products, or what there is else."""
         known = self.weight in constants
-        packing = 0.0 if known else self.sizes.packed * self.cpu.costs.copy
-        return self.cycles + packing < self.other[not known]
+        return self.cycles + self.packing(constants) < self.other[not known]
+
+    def packing(self, constants: Collection[str]) -> float:
+        """Cycles that the second matrix takes ahead of the product; windows of an image are written
+        side by side first, element by element."""
+        if self.weight in constants:
+            return 0.0
+        costs = self.cpu.costs
+        apart = self.form is not None and _in_windows(*self.form)
+        return self.sizes.packed * (costs.copy_turned if apart else costs.copy)
 
     def _tiles(self, shape: library.Shape) -> int:
         """Tiles below each other in a block, all blocks having about as many."""
@@ -268,8 +275,14 @@ def _cycles(shape: library.Shape, s: Sizes, cpu: Cpu) -> float:
     lines = side * (tall + wide / (below if panel <= cpu.kept_bytes(1) else 1))
     each = max(tall * wide * costs.tile_product, costs.tile_latency, lines * costs.tile_row)
     sums = s.batch * below * beside * shape.rows * shape.columns
-    rows = s.batch * s.rows * s.windows * s.terms
-    moved = sums / cpu.lanes() * costs.tile_sums + rows * costs.copy / side
+    # Rows are filled up to whole tiles, and written and read once; what a task has of them may pass
+    # through further caches.
+    row = s.windows * -(-s.terms // terms) * terms * s.size
+    task = min(below * shape.rows, ROWS) * row
+    passed = 2 * sum(cost for room, cost in cpu.caches if task > room)
+    count = s.batch * below * shape.rows * row / cpu.line_bytes
+    rows = count * (side * costs.copy + passed)
+    moved = sums / cpu.lanes() * costs.tile_sums + rows
     return costs.tile_start + steps * each + moved
 
 
@@ -279,6 +292,12 @@ def _turned(c: library.Contraction, order: Sequence[int], s: Sizes) -> int:
     first = [o for o in c.operands if o.strides[order[-1]] == 0]
     near = all(any(o.strides[n] == 1 for n in c.reduced) for o in first)
     return (0 if near else rows) + (0 if c.result.strides[order[-1]] == 1 else results)
+
+
+def _in_windows(c: library.Contraction, order: Sequence[int]) -> bool:
+    """Whether the second matrix, which moves with the columns, is read in windows."""
+    second = [at for at, o in enumerate(c.operands) if o.strides[order[-1]] != 0]
+    return any(c.is_window(n, at) for n in c.reduced for at in second)
 
 
 def _other(sch: Schedule, group: Group, cpu: Cpu) -> tuple[float, float]:
