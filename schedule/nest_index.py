@@ -11,7 +11,7 @@ from types import NoneType
 
 from tensorir import Block, Extern, For, ForKind, Let, Stmt, Store, child_stmts, walk
 
-NESTS = 2048
+NESTS = 256
 """Nests at the root of programs of which the index is kept."""
 
 

@@ -14,7 +14,7 @@ from tensorir.func import PrimFunc
 from tensorir.stmt import Block, For, ForKind, Seq, Stmt
 from tensorir.visit import loads, walk
 
-KERNELS = 512
+KERNELS = 128
 """Statements of which is kept what they touch: networks have dozens."""
 
 
