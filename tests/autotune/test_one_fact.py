@@ -66,6 +66,7 @@ KNOWN = {
     "schedule/library/gpu/tiles.py": {"WRITTEN_OUT": SHAPE, "MOST_HELD": SHAPE},
     "schedule/library/gpu/rows.py": {"REGISTERS": SHAPE},
     "schedule/library/gpu/blockwise/online.py": {"WRITTEN_OUT": SHAPE},
+    "schedule/library/gpu/elementwise.py": {"FEW": SHAPE},
     "schedule/library/gpu/filled.py": {"ITEMS": SHAPE},
     "schedule/library/gpu/long_rows.py": {"ITEMS": SHAPE},
     "schedule/library/gpu/scans.py": {"AT_ONCE": SHAPE},
