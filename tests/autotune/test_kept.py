@@ -152,12 +152,13 @@ def test_sums_that_wait_are_right_and_in_the_order_of_memory(name: str, cache: O
     for plan in found:
         sch = base.copy()
         make_nest(sch, c, plan)
-        if plan.depth == 1:
+        if plan.depth == 1 and (name in SMALL or not any(in_order)):
             in_order.append(firsts(base, sch, c, read) == list(range(args[1].size)))
         assert sch.numerics == "bitwise"
     assert any(in_order) if name in SHARED else all(in_order)  # tasks may have parts of rows
     for cpu in cpus:
-        for plan in list(kept_nests(c, cpu))[: 1 if name in SMALL else None]:
+        tiles = {plan.tile: plan for plan in kept_nests(c, cpu)}
+        for plan in list(tiles.values())[: 1 if name in SMALL else None]:
             sch = base.copy()
             make_nest(sch, c, plan)
             np.testing.assert_array_equal(build(sch, cpu.target, cache=cache)(*args), want)
