@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from schedule.errors import Illegal, ScheduleError, require
+from schedule.errors import require
+from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.tensorized_pack import finish_packing, packed_copy, vectorize_padding
 from schedule.library.tensorized_roles import Roles, dot_product, roles_of
 from schedule.library.tensorized_tile import STRIP
@@ -73,9 +74,7 @@ def tensorized_matmul(
 
     Raises ScheduleError where the block is no such product or the intrinsic none of that kind.
     """
-    call = f"tensorized_matmul({str(block)!r}, {intrinsic!r})"
-    steps = len(sch.trace)
-    try:
+    with all_or_nothing(sch, f"tensorized_matmul({str(block)!r}, {intrinsic!r})"):
         roles = roles_of(sch, block, dot_product(block, intrinsic))
         high, wide = roles.tile(columns, rows, epilogue is not None)
         fits = high > 0 and wide > 0 and wide % STRIP == 0 and wide % roles.lanes == 0
@@ -87,14 +86,6 @@ def tensorized_matmul(
         require(pack in PACK, block, f"pack={pack!r} is not one of {', '.join(PACK)}")
         product = _Product(sch, block, intrinsic, roles, high, wide, parallel)
         return product.schedule(tiles or roles.block(high), pack, epilogue)
-    except (Illegal, ScheduleError) as refusal:
-        sch.undo(len(sch.trace) - steps)
-        if isinstance(refusal, ScheduleError):
-            raise
-        where, reason, hint = refusal.where, refusal.reason, refusal.hint
-        raise ScheduleError(
-            call, where, reason, hint, sch.state, sch.trace, refusal.detail
-        ) from None
 
 
 class _Product(NamedTuple):

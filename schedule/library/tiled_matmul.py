@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from schedule.analysis.uses import plain_store
-from schedule.errors import Illegal, ScheduleError, require
+from schedule.errors import require
+from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.tensorized_pack import finish_packing, packed_copy, vectorize_padding
 from schedule.library.tensorized_roles import Roles, factors_of, roles_of, tile_product
 from schedule.library.tile import fusible
@@ -64,9 +65,7 @@ def tiled_matmul(
 
     Raises ScheduleError where the block is no such product or the intrinsic none of that kind.
     """
-    call = f"tiled_matmul({str(block)!r}, {intrinsic!r})"
-    steps = len(sch.trace)
-    try:
+    with all_or_nothing(sch, f"tiled_matmul({str(block)!r}, {intrinsic!r})"):
         roles = roles_of(sch, block, tile_product(block, intrinsic))
         reason = f"the operands of block {block!r} are read at sums of variables"
         require(roles.plain, block, reason, "give it a plain form first (library.plain_form)")
@@ -76,14 +75,6 @@ def tiled_matmul(
         require(tiles > 0, block, f"{tiles} tiles are no block of rows; use 1 or more")
         product = _Product(sch, block, intrinsic, roles, parallel)
         return product.schedule(tiles, panels, pack, copy, turned, epilogue)
-    except (Illegal, ScheduleError) as refusal:
-        sch.undo(len(sch.trace) - steps)
-        if isinstance(refusal, ScheduleError):
-            raise
-        where, reason, hint = refusal.where, refusal.reason, refusal.hint
-        raise ScheduleError(
-            call, where, reason, hint, sch.state, sch.trace, refusal.detail
-        ) from None
 
 
 class _Product(NamedTuple):

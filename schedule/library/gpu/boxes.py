@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from schedule.analysis.uses import accesses, written
 from schedule.errors import require
+from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.places import lay_out, own_loops
 from schedule.library.gpu.cooperative_fetch import split_for_threads
 from schedule.library.gpu.elementwise import axes_of, stored_at
 from schedule.library.gpu.memory.banks import Pitch, best_pitch
 from schedule.library.gpu.memory.sectors import from_sectors, in_sector
 from schedule.library.gpu.steps import (
-    all_or_nothing,
     bind_all,
     bind_blocks,
     fuse_for_blocks,

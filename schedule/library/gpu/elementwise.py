@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from schedule.analysis.uses import accesses, plain_stores
 from schedule.errors import require
+from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.find import flat_index
 from schedule.library.gpu.steps import (
-    all_or_nothing,
     bind_blocks,
     fuse_for_blocks,
     in_memory,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
+from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.gpu.elementwise import elementwise
 from schedule.library.gpu.rows import chain_of
-from schedule.library.gpu.steps import all_or_nothing
 from schedule.library.gpu.whole import whole
 from schedule.schedule import Schedule
 from schedule.state import BlockRef

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from schedule.analysis.uses import accesses, plain_store, read, written
 from schedule.errors import require
+from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.places import own_loops
 from schedule.library.gpu.product import Product, product_of
 from schedule.library.gpu.steps import (
-    all_or_nothing,
     bind_all,
     in_order_of_reads,
     vector_of,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from schedule.analysis.uses import accesses, written
 from schedule.errors import require
+from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.find import flat_index
 from schedule.library.gpu.memory.sectors import ends_apart, from_sectors
 from schedule.library.gpu.steps import (
-    all_or_nothing,
     bind_all,
     bind_blocks,
     fuse_for_blocks,

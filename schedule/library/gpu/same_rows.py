@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from schedule.analysis.uses import accesses
 from schedule.errors import require
+from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.gpu.elementwise import Elementwise, axes_of, widest
-from schedule.library.gpu.steps import all_or_nothing, bind_blocks, fuse_for_blocks
+from schedule.library.gpu.steps import bind_blocks, fuse_for_blocks
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
 from tensorir import Buffer, Gpu, IterKind, Var, variables

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from schedule.analysis.uses import accesses, read_by_others, written
 from schedule.errors import ScheduleError, require
+from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.places import lay_out, own_loops
 from schedule.library.gpu.elementwise import elementwise
 from schedule.library.gpu.memory.sectors import from_sectors
-from schedule.library.gpu.steps import all_or_nothing, bind_blocks, fuse_for_blocks
+from schedule.library.gpu.steps import bind_blocks, fuse_for_blocks
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
 from tensorir import Buffer, Gpu, IterKind, Var, dtype, int_value, variables

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from schedule.analysis.uses import accesses, plain_stores, read_by_others, written
-from schedule.errors import Illegal, ScheduleError, require
+from schedule.errors import require
 from schedule.library.contraction.find import flat_index
 from schedule.library.contraction.places import lay_out, own_loops
 from schedule.schedule import Schedule
@@ -29,22 +28,6 @@ from tensorir import (
 
 GRID = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 """Axes of blocks; the first one can be the longest."""
-
-
-@contextmanager
-def all_or_nothing(sch: Schedule, call: str) -> Iterator[None]:
-    """Undo all steps of a derived schedule where one is refused, and say which call it was."""
-    start = len(sch.trace)
-    try:
-        yield
-    except (Illegal, ScheduleError) as refusal:
-        sch.undo(len(sch.trace) - start)
-        if isinstance(refusal, ScheduleError):
-            raise
-        where, reason, hint = refusal.where, refusal.reason, refusal.hint
-        raise ScheduleError(
-            call, where, reason, hint, sch.state, sch.trace, refusal.detail
-        ) from None
 
 
 def vector_of(buffer: Buffer) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
+from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.axes import Contraction
 from schedule.library.contraction.digits import digits_read
 from schedule.library.contraction.find import find_contraction
@@ -27,7 +28,6 @@ from schedule.library.gpu.filled import copy_ahead, fill, laid_out
 from schedule.library.gpu.memory.sectors import from_sectors, in_sector
 from schedule.library.gpu.staged import StagedTile, index_map
 from schedule.library.gpu.steps import (
-    all_or_nothing,
     bind_all,
     bind_blocks,
     fuse_for_blocks,

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from schedule.analysis.uses import accesses, plain_stores, written
 from schedule.errors import require
+from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.places import lay_out, own_loops
 from schedule.library.gpu.cooperative_fetch import cooperative_fetch
 from schedule.library.gpu.elementwise import axes_of
 from schedule.library.gpu.memory.sectors import before_rows, from_sectors
 from schedule.library.gpu.rows import Rows, chain_of, rows
 from schedule.library.gpu.steps import (
-    all_or_nothing,
     bind_all,
     bind_blocks,
     dimension_of,

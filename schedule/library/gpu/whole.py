@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from schedule.analysis.uses import accesses, read_by_others
 from schedule.errors import require
+from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.gpu.steps import (
-    all_or_nothing,
     bind_blocks,
     fuse_for_blocks,
     last_axis,

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from schedule.analysis.uses import accesses
 from schedule.errors import require
+from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.places import own_loops
 from schedule.library.gpu.blockwise.stages import Stages
 from schedule.library.gpu.cooperative_fetch import split_for_threads
 from schedule.library.gpu.steps import (
-    all_or_nothing,
     bind_all,
     bind_blocks,
     fuse_for_blocks,
