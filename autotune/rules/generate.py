@@ -37,9 +37,8 @@ UNTOUCHED = "untouched"
 """The sketch of the program as it was written."""
 
 
-_Asked = tuple[str, Callable[[Schedule], Part], Callable[[], float]]
-"""A part of a program: the block that it is told by, its plans for a schedule, and cycles that
-these take at least."""
+_Asked = tuple[str, Callable[[Schedule], Part]]
+"""A part of a program: the block that it is told by, and its plans for a schedule."""
 
 
 def sketches(
@@ -102,10 +101,13 @@ def _sketches(
         yield _sketch(base, (), many)  # a stage has no elements: nothing to gain
         return
     before += [rules.prepare(base, device)] if rules.prepare is not None else []
+    groups = find_groups(base, kept)
+    if rules.least is not None and most < inf:
+        known = sum(plan.estimate() or 0.0 for plan in own)  # others take some time as well
+        if known + rules.least(base, groups, device) > most:
+            return
     asked = [_known([(plan,)]) for plan in own]
-    asked += _parts(base, rules, device, numerics, rng if many else None, before, kept)
-    if rules.least is not None and most < inf and sum(least() for *_, least in asked) > most:
-        return
+    asked += _parts(base, groups, rules, device, numerics, rng if many else None, before, kept)
     order = [str(name) for name in base.get_blocks()]  # what copies wants its producer as written
     asked.sort(key=lambda part: -order.index(part[0]))
     parts = list(_one_by_one(base, asked))
@@ -121,20 +123,13 @@ def _sketches(
 
 
 def _known(part: Part) -> _Asked:
-    def least() -> float:  # those that cannot tell take some time as well
-        return sum(plan.estimate() or 0.0 for plan in part[0])
-
-    return part[0][0].group.block, lambda _: part, least
-
-
-def _least(rules: Rules, sch: Schedule, group: Group, device: Device) -> float:
-    return 0.0 if rules.least is None else rules.least(sch, group, device)
+    return part[0][0].group.block, lambda _: part
 
 
 def _one_by_one(sch: Schedule, asked: Sequence[_Asked]) -> Iterator[Part]:
     """The plans of each part of the program with the first plans of those before in it: what plans
     try are then the steps that a sketch of them makes, which its schedule remembers."""
-    for n, (_, of, _) in enumerate(asked):
+    for n, (_, of) in enumerate(asked):
         plans = of(sch)
         yield plans
         if n + 1 < len(asked):
@@ -147,6 +142,7 @@ def _one_by_one(sch: Schedule, asked: Sequence[_Asked]) -> Iterator[Part]:
 
 def _parts(
     sch: Schedule,
+    groups: Sequence[Group],
     rules: Rules,
     device: Device,
     numerics: str,
@@ -154,10 +150,10 @@ def _parts(
     before: Sequence[Mapping[str, dict[str, str]]],
     kept: Collection[str] = (),
 ) -> Iterator[_Asked]:
-    """The parts of a program but `kept` blocks: groups by themselves, then those that a plan is for
-    together, which may be scheduled one by one as well. With `rng` all ways, of too many some that
-    are drawn. Plans tell what was refused for their blocks, and `before` groups were found too."""
-    groups = find_groups(sch, kept)
+    """The parts of a program but `kept` blocks: its `groups` by themselves, then those that a plan
+    is for together, which may be scheduled one by one as well. With `rng` all ways, of too many
+    some that are drawn. Plans tell what was refused for their blocks, and `before` groups were
+    found too."""
     found = _within([p for rule in rules.chains for p in rule(sch, groups, device)], numerics)
     chains, taken = list[Plan](), set(kept)
     refused: Refused = {}
@@ -187,7 +183,7 @@ def _parts(
     tell(bring_on_axes(sch, rest, taken_by_rules, rules.anywhere))
     for group in rest:
         own = group.without(taken)
-        yield group.block, partial(alone, own), partial(_least, rules, sch, own, device)
+        yield group.block, partial(alone, own)
     for plan in chains:
         inside = [group for group in groups if group.block in plan.stages]
         others = combined([alone(g, sch) for g in inside], rng) if rng else ()

@@ -41,8 +41,8 @@ class Rules:
     anywhere  whether `rest` takes stages that store elsewhere than at their variables
     prepare   from a schedule and the device: what is done to a program before groups are found;
               returns the blocks for which primitives refuse that, and for each what, and why
-    least     from a schedule, a group and the device: cycles that any plan takes, so that what
-              cannot be the fastest program need not be planned
+    least     from a schedule, groups of it and the device: cycles that any plans of these take
+              together, so that what cannot be the fastest program need not be planned
     general   for searches: from a schedule, some blocks, the device and those of the blocks that
               are to be inlined without tuning, to a plan of nests with all choices open
     """

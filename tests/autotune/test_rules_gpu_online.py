@@ -104,7 +104,7 @@ def test_no_tile_takes_less_than_its_operations(m, n, k, dtype):
     a, b = te.placeholder((m, k), dtype, name="a"), te.placeholder((k, n), dtype, name="b")
     sch, device = Schedule(te.create_prim_func([a, b, ops.matmul(a, b)])), device_of(TARGET)
     (group,) = find_groups(sch)
-    least = least_cycles(sch, group, device)
+    least = least_cycles(sch, [group], device)
     found = tile_plans(contraction_of(sch, group), device)
     assert 0 < least <= min(counts.cycles for counts in found)
     if m == n == k:  # what binds, beside shared memory, so that it says something

@@ -11,7 +11,7 @@ from typing import Any
 from autotune.rules.chain_rows import InRows, find_rows, may_have_rows, put_in_rows
 from autotune.rules.followers import followers
 from autotune.rules.gpu.move import CLOSE, MovePlan, by_time
-from autotune.rules.gpu.product import contraction_of
+from autotune.rules.gpu.product import is_product
 from autotune.rules.gpu.reductions import contiguous
 from autotune.rules.group import Group, in_scan, instances, stores_of
 from autotune.rules.plan import Plan
@@ -234,7 +234,7 @@ def _sharing(rows: InRows, groups: Sequence[Group]) -> tuple[str, ...] | None:
     ends: set[str | None] = set()
     for at, stage in enumerate(rows.stages):
         block = sch.state.block(stage.block)
-        if block.is_reduction and (stage.width > 1 or _is_product(sch, stage.block)):
+        if block.is_reduction and (stage.width > 1 or is_product(sch, stage.block)):
             first, sums = at + 1, 0
             ends |= {group.epilogue for group in groups if group.block == stage.block}
         else:
@@ -244,14 +244,6 @@ def _sharing(rows: InRows, groups: Sequence[Group]) -> tuple[str, ...] | None:
         return None
     back = any(stage.width > 1 for stage in kept[1:]) or sums > 1
     return tuple(stage.block for stage in kept) if sums and back and len(kept) > 1 else None
-
-
-def _is_product(sch: Schedule, name: str) -> bool:
-    """Whether a sum reads nothing that is its own row's alone: tiles of many rows share it all."""
-    if len(body_loads(sch.state.block(name))) < 2:
-        return False
-    c = contraction_of(sch, Group(name))
-    return c is not None and all(map(c.is_used_again, range(len(c.operands))))
 
 
 def _kept(

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cached_property
+from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.gpu.move import launchable
-from autotune.rules.group import Group
+from autotune.rules.group import Group, instances, size
 from autotune.rules.plan import Plan, Values
 from autotune.rules.ranked import FormedPlan, group_contraction
 from schedule import Schedule, ScheduleError, library
-from tensorir import Gpu, TensorIRError
+from tensorir import Buffer, Gpu, TensorIRError, accesses, body_loads, dtype
 
 if TYPE_CHECKING:
     from autotune.rules.gpu.tile_cycles import TileCounts
@@ -144,13 +146,49 @@ def product_plans(sch: Schedule, group: Group, gpu: Gpu) -> Sequence[Plan]:
     return [] if c is None else [ProductPlan(group, sch.copy(), c, gpu).in_best_form()]
 
 
-def least_cycles(sch: Schedule, group: Group, gpu: Gpu) -> float:
-    """Cycles that any plan for a group takes: those in which all multiprocessors together do the
-    operations of its sums. 0 for what is no sum with reuse."""
+def least_cycles(sch: Schedule, groups: Sequence[Group], gpu: Gpu) -> float:
+    """Cycles that any plans for some groups take together. Products are kernels of their own, in
+    which all multiprocessors do the operations or memory moves what they read and write; all else
+    may be one kernel, which moves what it has in common with these and with callers."""
     from autotune.rules.gpu.tile_cycles import computing
 
-    c = contraction_of(sch, group)
-    return 0.0 if c is None else computing(c, gpu)
+    total, rest = 0.0, list[str]()
+    for group in groups:
+        if is_product(sch, group.block):
+            c = contraction_of(sch, group)
+            own = 0.0 if c is None else computing(c, gpu)
+            total += max(own, _moving(sch, group.blocks, gpu))
+        else:
+            rest += group.blocks
+    return total + _moving(sch, rest, gpu)
+
+
+def _moving(sch: Schedule, names: Collection[str], gpu: Gpu) -> float:
+    """Cycles in which memory moves once what one kernel of some stages reads of others and of
+    arguments, and what it makes for others and for callers."""
+    from autotune.gpu.work import architecture_of
+
+    card, touched, others = architecture_of(gpu).card, Counter[Buffer](), set(sch.func.params)
+    for block in map(sch.state.block, names):
+        for buffer in {a.buffer for a in accesses(block)}:
+            touched[buffer] += instances(block)  # elements, at the most
+    for name in {*sch.get_blocks()} - {*names}:
+        others |= {a.buffer for a in accesses(sch.state.block(name))}
+    moved = sum(
+        min(count, prod(map(size, buffer.shape))) * dtype.itemsize(buffer.dtype)
+        for buffer, count in touched.items()
+        if buffer in others
+    )
+    return moved * card.clock / card.bandwidth
+
+
+def is_product(sch: Schedule, name: str) -> bool:
+    """Whether a sum reads nothing that is its own row's alone: tiles of many rows share it all."""
+    node = sch.state.block(name)
+    if not node.is_reduction or len(body_loads(node)) < 2:
+        return False
+    c = contraction_of(sch, Group(name))
+    return c is not None and all(map(c.is_used_again, range(len(c.operands))))
 
 
 def contraction_of(sch: Schedule, group: Group) -> library.Contraction | None:
