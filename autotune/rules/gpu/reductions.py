@@ -119,6 +119,4 @@ def _columns(sch: Schedule, group: Group, warps: int, parts: int) -> None:
 
 def _few_values(sch: Schedule, group: Group, blocks: int, warps: int) -> None:
     _inline_padding(sch, group)
-    library.gpu.whole(sch, group.block, blocks=blocks, warps=warps)
-    if group.epilogue is not None:
-        library.gpu.elementwise(sch, group.epilogue)
+    library.gpu.whole(sch, group.block, blocks=blocks, warps=warps, epilogue=group.epilogue)

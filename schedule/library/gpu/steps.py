@@ -202,11 +202,14 @@ def loops_in_memory(sch: Schedule, block: str, loops: Sequence[LoopRef]) -> list
     return ordered
 
 
-def end_in(sch: Schedule, block: str, epilogue: str, loop: LoopRef) -> None:
-    """Compute what alone reads a reduction of columns in the loop over groups of them, each element
-    by the thread that has its sum in a register."""
+def end_in(
+    sch: Schedule, block: str, epilogue: str, loop: LoopRef, axis: str = "lane", threads: int = 0
+) -> None:
+    """Compute what alone reads a reduction in the loop over groups of its results, each element by
+    a thread that has its sum in a register; there are so many `threads` along an axis, if not as
+    many as elements."""
     sch.reverse_compute_at(epilogue, loop)
     own = own_loops(sch, epilogue)
     lane = sch.fuse(*own) if len(own) > 1 else own[0] if own else sch.add_unit_loop(epilogue)
+    sch.bind(sch.split(lane, [None, threads])[1] if threads else lane, axis)
     sch.set_scope(block, 0, "local")
-    sch.bind(lane, "lane")

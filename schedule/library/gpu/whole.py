@@ -9,6 +9,7 @@ from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.gpu.steps import (
     bind_blocks,
+    end_in,
     fuse_for_blocks,
     last_axis,
     loops_in_memory,
@@ -32,7 +33,9 @@ class Whole(NamedTuple):
     loop: LoopRef
 
 
-def whole(sch: Schedule, block: str, *, blocks: int = 256, warps: int = 8) -> Whole:
+def whole(
+    sch: Schedule, block: str, *, blocks: int = 256, warps: int = 8, epilogue: str | None = None
+) -> Whole:
     """Schedule a reduction of many elements to few values, one for instance, for a GPU.
 
     In the first kernel blocks of threads take turns with pieces of the array, in which threads have
@@ -40,8 +43,9 @@ def whole(sch: Schedule, block: str, *, blocks: int = 256, warps: int = 8) -> Wh
     in a register, and each block combines them once. The second kernel combines the parts of the
     blocks. Extents need not divide.
 
-    blocks  of threads for each value
-    warps   of a block
+    blocks    of threads for each value
+    warps     of a block
+    epilogue  an elementwise block that alone reads what `block` makes, to be computed with it
 
     Raises ScheduleError where the block is no reduction.
     """
@@ -64,7 +68,9 @@ def whole(sch: Schedule, block: str, *, blocks: int = 256, warps: int = 8) -> Wh
         _, last = sch.split(left[0], [None, threads])
         over = over or [sch.add_unit_loop(sch.get_loops(block)[0])]
         sch.bind(last, "threadIdx.x")
-        bind_blocks(sch, fuse_for_blocks(sch, over))
+        loop = bind_blocks(sch, fuse_for_blocks(sch, over))
+        if epilogue is not None:
+            end_in(sch, block, epilogue, loop, "threadIdx.x", threads)
         return Whole(parts, first)
     raise AssertionError
 

@@ -1,0 +1,68 @@
+"""Sums on GPUs have the plan of their terms, whatever is done to their results and wherever their
+terms are in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from autotune.gpu.count import works_of
+from autotune.gpu.work import cycles
+from autotune.rules import choose
+from backends import build
+from benchmarks.general.form import numbers, require_close
+from tensorir import Gpu, PrimFunc, Target, ops, reference, te
+
+TARGET = "cuda-emulator -arch=sm_90a"
+DEVICE = Gpu(Target.parse(TARGET))
+CHECKED = f"{TARGET} -check=races,uninitialised"
+
+
+def program(make, *shapes, kind="float32") -> PrimFunc:
+    inputs = [te.placeholder(shape, kind, name=f"x{n}") for n, shape in enumerate(shapes)]
+    return te.create_prim_func([*inputs, make(*inputs)], name="program")
+
+
+def scheduled(func: PrimFunc):
+    sketch = choose(func, DEVICE, None, ()).sketch
+    return [plan.name for plan in sketch.plans], sketch.build(sketch.values())
+
+
+def right(func: PrimFunc, cache) -> None:
+    given = numbers(func)
+    found = build(scheduled(func)[1], CHECKED, cache=cache)(*given)
+    require_close(func.outputs, [found], list(reference(func, *given)))
+
+
+SUMS = {
+    "rows": ((1,), (512, 1024), (40, 70)),
+    "columns": ((0,), (512, 1024), (70, 40)),
+    "columns of several axes": ((0, 2), (16, 32, 24, 64), (3, 5, 7, 40)),
+    "few_values": ((0, 1), (512, 4096), (40, 70)),
+}
+AFTER = {
+    "nothing": lambda x: x,
+    "a function": ops.exp,
+    "a factor": lambda x: ops.multiply(x, 0.5),
+    "functions": lambda x: ops.sqrt(ops.add(ops.abs(x), 1.0)),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+@pytest.mark.parametrize("kind", ["float32", "float16"])
+def test_what_is_done_to_sums_changes_nothing_of_their_plan(name, kind):
+    axes, shape, _ = SUMS[name]
+    plain, time = None, 0.0
+    for after, make in AFTER.items():
+        func = program(lambda x, make=make: make(ops.sum(x, axes)), shape, kind=kind)
+        plans, sch = scheduled(func)
+        found = cycles(works_of(sch.func, DEVICE), DEVICE)
+        if plain is None:
+            plain, time = plans, found
+        assert plans == plain, after
+        assert found <= 1.05 * time, after
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_what_is_done_to_sums_is_right(name, cache):
+    axes, _, shape = SUMS[name]
+    right(program(lambda x: ops.exp(ops.multiply(ops.sum(x, axes), 0.01)), shape), cache)
