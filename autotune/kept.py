@@ -45,7 +45,7 @@ def kept_nests(
     size = prod(s or 0 for s in c.operands[at].shape) * dtype.itemsize(c.operands[at].dtype)
     if lane is None or (uses > ROWS and size <= cpu.kept_bytes(2)):
         return
-    steps = c.written if bitwise else tuple(sorted(c.written, key=lambda n: -strides[n]))
+    steps = c.written if bitwise else tuple(sorted(c.reduced, key=lambda n: -strides[n]))
     order = tuple(sorted(c.spatial, key=lambda n: (strides[n] == 0, -strides[n])))
     near = [n for n in reversed(order) if 0 < strides[n] < max(strides[m] for m in c.reduced)]
     terms = c.axes[steps[-1]].digits[-1].extent or 1  # parts of other variables have no order

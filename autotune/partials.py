@@ -158,7 +158,7 @@ def _nests(c: library.Contraction, cpu: Cpu, lanes: int) -> Iterator[library.Nes
         sizes = (*(tile.get(n, 1) for n in rows), extents[lane])
         for threads in shared:
             yield library.NestPlan(
-                lane, lanes, sizes, sizes if threads else whole, c.written, order,
+                lane, lanes, sizes, sizes if threads else whole, c.reduced, order,
                 flat=flat, threads=threads, ahead=() if flat else _ahead(c, cpu, tile),
             )  # fmt: skip
 
@@ -207,7 +207,7 @@ def _tiles(
 def _ahead(c: library.Contraction, cpu: Cpu, tile: dict[int, int]) -> tuple[tuple[int, int], ...]:
     """Arguments that are asked for ahead: those that no cache holds from call to call, and those
     beyond the second one that rows of a tile share, so that the processor is late."""
-    step, found = c.written[-1], []
+    step, found = c.reduced[-1], []
     for n, o in enumerate(c.operands):
         known = None not in o.shape and all(row[step] is not None for row in o.dims)
         if not o.param or not o.strides[step] or not known:
@@ -267,7 +267,7 @@ def _kept(c: library.Contraction, cpu: Cpu) -> Iterator[library.NestPlan]:
     tile = tuple(width if n == lane else 1 for n in c.spatial)
     task = tuple(wide if n == lane else 1 for n in c.spatial)
     for depth in DEPTHS:
-        yield library.NestPlan(lane, lanes, tile, task, c.written, c.spatial, depth=depth)
+        yield library.NestPlan(lane, lanes, tile, task, c.reduced, c.spatial, depth=depth)
 
 
 def _shares(c: library.Contraction, cpu: Cpu) -> set[int]:

@@ -120,7 +120,7 @@ class _Search:
         self.c, self.cpu, self.estimate, self.bitwise = c, cpu, estimate, bitwise
         self.extents = estimate.extents
         self.whole = tuple(self.extents[n] for n in c.spatial)
-        self.free = tuple(sorted(c.written, key=lambda n: not c.is_window(n)))
+        self.free = tuple(sorted(c.reduced, key=lambda n: not c.is_window(n)))
         self.windows = all(map(c.is_window, c.reduced))
         rows = [row for o in c.operands for row in o.dims]
         beside = [row for row in rows if any(row[n] != 0 for n in c.spatial)]
@@ -339,5 +339,5 @@ class _Search:
             yield replace(plan, pad="root")
             if not plan.flat and not c.is_window(plan.lane):  # else each lane looks for itself
                 yield replace(plan, pad="inline")
-        if not self.bitwise and plan.steps != c.written:
-            yield replace(plan, steps=c.written)
+        if not self.bitwise and plan.steps != c.reduced:
+            yield replace(plan, steps=c.reduced)

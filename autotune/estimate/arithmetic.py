@@ -21,6 +21,11 @@ OVERLAPPED = 0.25
 SINGLE = 0.5
 """Of an instruction on a vector, what one on a single element takes, which fills half a pipe."""
 
+BROADCAST = 2.0
+"""Conversions of a vector that one of a single element takes, which all lanes then get.
+
+No instruction reads an element, converts it and fills a vector with it."""
+
 SHARING = 150
 """Multiply-adds of vectors in a tile that is written out, up to which compilers share loads."""
 
@@ -55,7 +60,7 @@ class Arithmetic(Results):
         sums = rows * vectors
         near = sums * self.of.shared_terms(plan)  # that a compiler sees side by side
         shared = (near <= SHARING) if plan.flat else np.zeros(len(sizes), dtype=bool)
-        loads, held = np.zeros(len(sizes)), np.zeros(len(sizes))
+        loads, held, converted = (np.zeros(len(sizes)) for _ in range(3))
         for n, stream in enumerate(self.streams):
             mine = np.prod(sizes[:, [m for m in others if stream.moves(m)]], axis=1)
             step = stream.strides[lane]
@@ -76,9 +81,12 @@ class Arithmetic(Results):
             if plan.flat:
                 count = np.where(shared, self.distinct(n, sizes), count)
             loads += count * each
+            if self.c.operands[n].converted:
+                converted += count * (vectors if step != 0 else BROADCAST)
             kept = vectors * (near / sums if plan.flat in ("rows", "shifts") else 1)
             held += 1 if step == 0 else np.where(mine == 1, kept, 1)
-        adds = of.vector * self.operations(sizes, sums, shared) * terms / costs.units
+        adds = self.operations(sizes, sums, shared) * terms + costs.convert * converted
+        adds = of.vector * adds / costs.units
         reads = of.vector * loads / costs.ports
         time = np.maximum(adds, reads) + costs.both * np.minimum(adds, reads)
         if plan.depth:  # sums are loaded and stored again; those of other tiles go on meanwhile

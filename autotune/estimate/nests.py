@@ -32,7 +32,8 @@ class Facts:
             lane = c.spatial[-1]
             if all(o.strides[n] == self.extents[lane] * (o.strides[lane] or 0) for o in c.operands):
                 self.steps[n] -= c.missing / self.extents[lane]
-        self.work = max(1, c.operations)
+        self.work = max(1, c.operations - sum(o.converted for o in c.operands))
+        """Instructions for a term, but for those that tiles share: conversions of what is read."""
         self.vector = cpu.vector(c.sums.dtype)
         self.masked = masked_bits(cpu.target)
 

@@ -89,5 +89,4 @@ FACTORED = Algorithm(
     examples=_examples,
     numerics="reassociated",
     preferred=True,
-    kinds=("gpu",),
 )

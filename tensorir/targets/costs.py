@@ -20,6 +20,7 @@ class Costs:
                element
     masked     times a load in a loop, where padding is computed in place; `asked`: where each lane
                has to look for itself, since loads of its type take no masks
+    convert    a vector that is used as another type than it has in memory
     transpose  turning a vector of results; `add`: the sum of one vector's lanes
     stall      reading a vector that was just written in parts
     beside     share by which rows that are read side by side come later, each time they double
@@ -46,6 +47,7 @@ class Costs:
     strided: float = 3.3
     masked: float = 1.4
     asked: float = 14.0
+    convert: float = 1.0
     transpose: float = 5.5
     add: float = 10.0
     stall: float = 40.0

@@ -219,6 +219,33 @@ def test_no_form_of_a_product_takes_longer_by_the_estimate(name):
     assert {"split last", "split last, inputs too"} <= packed
 
 
+ORDERED = {
+    "bilinear": PRODUCTS["bilinear"],
+    "conv": product_of(
+        [(3, 61, 61), (32, 3, 7, 7)], (32, 28, 28), [3, 7, 7],
+        lambda x, w, o, i, j, c, r, s: x[c, 2 * i + r, 2 * j + s] * w[o, c, r, s],
+    ),
+    "sums of planes": product_of(
+        [(96, 8, 512)], (96, 512), [8, 4], lambda a, i, j, m, k: a[i, m, j] * (k + 1)
+    ),
+    "sum of parts": product_of(
+        [(300, 8, 512)], (300,), [8, 500], lambda a, i, m, k: a[i, m, k]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_the_order_of_terms_in_the_text_is_none_of_the_nest(name):
+    """Nor are those of partial sums: memory says which step is the innermost one."""
+
+    def chosen(func):
+        sketch = choose(func, device_of(TARGET), None, ()).sketch
+        return sketch.name, sketch.values(), sketch.plans[0].estimate()
+
+    for form in forms_of(ORDERED[name], ["reordered"]):
+        assert chosen(form.func) == chosen(ORDERED[name]), form.name
+
+
 def padded(kind, wide):
     """A depthwise convolution whose padding converts what it copies."""
     x, w = te.placeholder((1, 8, 13, 13), kind, name="x"), te.placeholder((8, 3, 3), kind, name="w")

@@ -10,7 +10,7 @@ import pytest
 from autotune import default_schedule
 from autotune.partials import partial_plans
 from autotune.plans import plans
-from autotune.rules import make_space
+from autotune.rules import choose, make_space
 from backends import build
 from schedule import Schedule
 from schedule.library import find_contraction, groupings
@@ -79,7 +79,7 @@ def test_three_factors_of_two_sums():
 @pytest.mark.parametrize("func", [*(product(s) for s in SCALES), mttkrp()], ids=[*SCALES, "mttkrp"])
 def test_defaults_have_it_and_are_right(cache, func):
     sch = default_schedule(func, CPU.target)
-    assert "regroup" in [step.name for step in sch.trace.instructions]
+    assert {"regroup", "use_algorithm"} & {step.name for step in sch.trace.instructions}
     assert sch.numerics == "reassociated"
     kept = default_schedule(func, CPU.target, numerics="bitwise")
     assert kept.numerics == "bitwise"
@@ -88,6 +88,17 @@ def test_defaults_have_it_and_are_right(cache, func):
     (want,) = reference(func, *args)
     for made in (sch, kept):
         np.testing.assert_array_equal(build(made, cache=cache)(*args), want)
+
+
+@pytest.mark.parametrize("scale, right", [(s, r) for s in ("row", "column") for r in (True, False)])
+def test_factors_that_all_terms_have_are_taken_out(scale, right):
+    """Where that is surely less work; the nest is the one of the product without them."""
+    plain, found = (
+        choose(product(of, right=right, size=256), CPU, None, ()).sketch for of in (None, scale)
+    )
+    assert found.algorithm == "factored(C)"
+    assert [p.estimate() for p in found.plans] == [p.estimate() for p in plain.plans]
+    assert not choose(product("k", size=256), CPU, None, ()).sketch.algorithm
 
 
 def test_integers_have_it_in_any_class():

@@ -21,6 +21,10 @@ from tensorir import Buffer, Cpu, Device, Var, body_loads, int_value
 SYMBOLIC = 256
 """The extent assumed for symbolic axes."""
 
+CONVERSIONS = 128
+"""Elements of the result that share an operand, from which on it is converted ahead: each register
+tile converts what it reads, and has up to 64 neighbours."""
+
 Ahead = tuple[int, bool]
 """The axis along which the factors of products are taken apart, -1 for products as they are
 written; and whether threads share what is computed ahead."""
@@ -51,7 +55,9 @@ def _expressions(c: Contraction) -> Iterator[Expression]:
     done: list[tuple[int, ...]] = []
     for e in c.expressions:
         inside = any(e.place[: len(place)] == place for place in done)
-        if not inside and _is_shared(c, _Part(_moved_by(c, e), e.reads)):
+        part = _Part(_moved_by(c, e), e.reads)
+        least = CONVERSIONS if _converts(c, e) else 2
+        if not inside and _is_shared(c, part, least):
             done.append(e.place)
             yield e
 
@@ -62,12 +68,19 @@ def _moved_by(c: Contraction, e: Expression) -> frozenset[int]:
     )
 
 
-def _is_shared(c: Contraction, part: _Part) -> bool:
-    """Whether elements of the result share a part that is no larger than what it is made of: of
-    windows it would have each element several times, and padding has a stage of its own."""
+def _converts(c: Contraction, e: Expression) -> bool:
+    """Whether an operation is no more than the conversion of an operand."""
+    inside = (other for other in c.expressions if other.place[: len(e.place)] == e.place)
+    return sum(1 for _ in inside) == 1 and any(c.operands[n].converted for n in e.reads)
+
+
+def _is_shared(c: Contraction, part: _Part, least: int = 2) -> bool:
+    """Whether so many elements of the result share a part that is no larger than what it is made
+    of: of windows it would have each element several times, and padding has a stage of its own."""
     windows = any(c.is_window(axis, n) for axis in part.axes for n in part.reads)
     padded = any(c.operands[n].pad for n in part.reads)
-    return not (windows or padded) and any(n not in part.axes for n in c.spatial)
+    users = prod(c.axes[n].extent or SYMBOLIC for n in c.spatial if n not in part.axes)
+    return not (windows or padded) and users >= least
 
 
 def _why_not(c: Contraction, option: Ahead) -> str | None:
@@ -139,7 +152,7 @@ def _in_order(sch: Schedule, block: str, threads: bool) -> None:
     row = int_value(store_of(sch, block).buffer.shape[-1]) if order[1:] else None
     if row is not None and row >= LONGEST:
         sch.storage_align(block, store.buffer.name, -2, 2 * BLOCK, BLOCK)
-    in_axes(sch, block)
+    in_axes(sch, block, merged=False)
     own = sch.get_loops(block)
     if own:  # in one block, which a copy may still compute
         extent = sch.state.loop(own[-1]).const_extent

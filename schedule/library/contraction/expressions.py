@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from schedule.library.contraction.axes import Expression
-from tensorir import Block, Cast, Expr, Load, Store, loads, variables
+from tensorir import Block, Cast, Expr, Load, Store, loads, variables, walk_exprs
 
 
 def expressions_of(node: Block, store: Store, found: Sequence[Load]) -> Iterator[Expression]:
     """The operations in the value of a reduction that read something, and not what it has so far:
-    the largest first, each once. To convert what is read is none. Operands are told by their places
-    in `found`."""
+    the largest first, each once. Operands are told by their places in `found`."""
     seen: set[Expr] = set()
     pending: list[tuple[Expr, tuple[int, ...]]] = [(store.value, ())]
     for value, place in pending:  # which grows
@@ -19,11 +18,12 @@ def expressions_of(node: Block, store: Store, found: Sequence[Load]) -> Iterator
             continue
         seen.add(value)
         read = tuple(dict.fromkeys(loads(value)))
-        if not _converts(value) and all(load.buffer is not store.buffer for load in read):
+        if all(load.buffer is not store.buffer for load in read):
             used = (n for n, it in enumerate(node.iters) if it.var in variables(value))
             yield Expression(place, tuple(used), tuple(map(found.index, read)))
         pending += [(part, (*place, n)) for n, part in enumerate(value.operands)]
 
 
-def _converts(value: Expr) -> bool:
-    return isinstance(value, Cast) and isinstance(value.a, Load)
+def converted(store: Store) -> set[Expr]:
+    """What a reduction reads as another type than it has in memory."""
+    return {e.a for e in walk_exprs(store.value) if isinstance(e, Cast) and isinstance(e.a, Load)}

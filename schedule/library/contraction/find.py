@@ -16,7 +16,7 @@ from schedule.library.contraction.axes import (
     flat_strides,
 )
 from schedule.library.contraction.digits import axes_read
-from schedule.library.contraction.expressions import expressions_of
+from schedule.library.contraction.expressions import converted, expressions_of
 from schedule.library.contraction.normalise import (
     merged_axes,
     move_two_indices,
@@ -81,11 +81,13 @@ def find_contraction(
     result = store if last in (None, block) else _as_stored_by(sch, node, store, str(last))
     found = body_loads(node)
     parts, reader = read_by(node, found)
+    narrow = converted(store)
     operands = [
         Operand(
             **vars(reader.access(load.buffer, load.indices)),
             param=load.buffer in sch.func.params,
             pad=_maker(sch, load, padding),
+            converted=load in narrow,
         )
         for load in found
     ]
