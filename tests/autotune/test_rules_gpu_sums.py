@@ -66,3 +66,37 @@ def test_what_is_done_to_sums_changes_nothing_of_their_plan(name, kind):
 def test_what_is_done_to_sums_is_right(name, cache):
     axes, _, shape = SUMS[name]
     right(program(lambda x: ops.exp(ops.multiply(ops.sum(x, axes), 0.01)), shape), cache)
+
+
+def diagonal(b: int, n: int, at) -> PrimFunc:
+    x, k = te.placeholder((b, n, n), name="x"), te.reduce_axis(n, name="k")
+    return te.create_prim_func([x, te.compute((b,), lambda i: te.sum(x[at(i, k, n)], axis=k))])
+
+
+def column_by_column(b: int, n: int) -> PrimFunc:
+    x, k = te.placeholder((n, b, n), name="x"), te.reduce_axis(n, name="k")
+    return te.create_prim_func([x, te.compute((b,), lambda i: te.sum(x[k, i, k], axis=k))])
+
+
+def of_diagonals(b: int, n: int) -> PrimFunc:
+    x = te.placeholder((b, n, n), name="x")
+    made = te.compute((b, n), lambda i, j: x[i, j, j], name="made")
+    return te.create_prim_func([x, ops.softmax(made)])
+
+
+APART = {
+    "traces": lambda b, n: diagonal(b, n, lambda i, k, n: (i, k, k)),
+    "from the other corner": lambda b, n: diagonal(b, n, lambda i, k, n: (i, k, n - 1 - k)),
+    "matrices beside each other": column_by_column,
+    "softmax of diagonals": of_diagonals,
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_of_diagonals_nothing_else_is_read(name, cache):
+    """A row of each matrix was copied whole, 64 times as much."""
+    b, n = 1024, 256
+    works = works_of(scheduled(APART[name](b, n))[1].func, DEVICE)
+    passes = 2 if name.startswith("softmax") else 1
+    assert sum(work.sectors for work in works) <= 1.2 * passes * b * n
+    right(APART[name](9, 40), cache)

@@ -10,7 +10,7 @@ from schedule.analysis.uses import accesses, written
 from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.find import flat_index
-from schedule.library.gpu.memory.sectors import ends_apart, from_sectors
+from schedule.library.gpu.memory.sectors import ends_apart, from_sectors, in_sector
 from schedule.library.gpu.steps import (
     bind_all,
     bind_blocks,
@@ -21,16 +21,20 @@ from schedule.library.gpu.steps import (
 )
 from schedule.state import BlockRef, LoopRef, chain_below
 from tensorir import (
+    Access,
     Analyzer,
     Architecture,
     Buffer,
+    Expr,
     Gpu,
     IterKind,
     Load,
     Var,
+    const,
     dtype,
     int_value,
     slope,
+    substitute,
 )
 
 if TYPE_CHECKING:
@@ -218,9 +222,24 @@ class _Rows(NamedTuple):
             node = self.sch.state.block(name)
             own = [it.var for it in node.iters]
             for access in accesses(node):
-                if len(own) == self.outer + self.axes and set(own) == set(in_memory(access)):
+                if len(own) < self.outer + self.axes or set(own) != set(in_memory(access)):
+                    continue
+                if self._is_box(access):
                     found.setdefault(access.buffer, []).append(name)
         return found
+
+    def _is_box(self, access: Access) -> bool:
+        """Whether what is read of an array is about all that lies between: no diagonal of it, of
+        which a copy would have what is around as well."""
+        iters = access.block.iters
+        analyzer = Analyzer({it.var: it.extent for it in iters[self.outer :]})
+        row: dict[Var, Expr] = {it.var: const(0) for it in iters[: self.outer]}
+        ends = [analyzer.bounds(analyzer.simplify(substitute(i, row))) for i in access.indices]
+        sizes = [end[1] - end[0] + 1 for end in ends if end is not None]
+        extents = [int_value(it.extent) for it in iters[self.outer :]]
+        if None in extents or len(sizes) < len(ends):
+            return True  # of any length, which shared memory has no room for
+        return prod(sizes) <= in_sector(access.buffer.dtype) * prod(n or 1 for n in extents)
 
     def _lie_in_rows(self, chain: Sequence[str]) -> bool:
         """Whether neighbours in memory are of one row, in all that has elements of rows."""
