@@ -21,6 +21,7 @@ from autotune.gpu.warps import Launch
 from autotune.gpu.work import Room, Work
 from autotune.rules.group import size
 from tensorir import (
+    REINTERPRET,
     Alloc,
     Architecture,
     BinOp,
@@ -49,6 +50,12 @@ from tensorir import (
     thread_registers,
     walk,
 )
+
+FREE = {"fabs", REINTERPRET}
+"""Calls that are no instruction: a sign that the next one leaves out, a register as it is."""
+
+COMPARED = {"isnan", "isinf", "isfinite"}
+"""Calls that are comparisons."""
 
 
 def works_of(func: PrimFunc, gpu: Gpu) -> list[Work]:
@@ -165,7 +172,7 @@ class _Kernel:
             self.expression(e.a, (*path, e.cond))
             self.expression(e.b, (*path, Not(e.cond)))
             return
-        if isinstance(e, (BinOp, Call)):
+        if isinstance(e, BinOp) or isinstance(e, Call) and e.name not in FREE:
             self.add(_pipe(e), path, dtype.lanes(e.dtype))
         product = _product_added(e)
         for part in children(e):
@@ -219,7 +226,9 @@ def _pipe(e: Expr) -> str:
     """The unit that an operation is done by."""
     kind = dtype.element(e.dtype)
     op = e.op if isinstance(e, BinOp) else ""
-    if isinstance(e, Call) or op == "/":
+    if isinstance(e, Call):
+        return "other" if e.name in COMPARED else "special"
+    if op == "/":
         return "special"
     if kind == "float64":
         return "float64"

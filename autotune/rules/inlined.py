@@ -116,9 +116,10 @@ def _reads_reduction(sch: Schedule, name: str) -> bool:
 
 def bring_forward(sch: Schedule) -> Refused:
     """Let what an epilogue reads beside its sum run before that sum: stages that need no sum, such
-    as the factors of a normalisation. Where they stand in the program does not matter then. Returns
-    those that stay where they are though they could be computed there, as they take memory that is
-    used until then."""
+    as the factors of a normalisation, and sums with less to do, such as the lengths of vectors of
+    which all products are made. Where they stand in the program does not matter then. Returns those
+    that stay where they are though they could be computed there, as they take memory that is used
+    until then."""
     refused: Refused = {}
     for name in sch.get_blocks():
         users = sch.get_consumers(name) if sch.state.block(name).is_reduction else []
@@ -129,7 +130,8 @@ def bring_forward(sch: Schedule) -> Refused:
         for stage in reversed(order[order.index(name) + 1 :]):
             if {users[0], *late} & set(sch.get_consumers(stage)):
                 late.add(stage)
-        if any(sch.state.block(stage).is_reduction for stage in late):
+        sums = [block for block in map(sch.state.block, late) if block.is_reduction]
+        if any(instances(block) >= instances(sch.state.block(name)) for block in sums):
             continue
         for stage in [stage for stage in order if stage in late]:
             if name not in needed(sch, stage):

@@ -207,3 +207,19 @@ def test_bank_conflicts_and_registers_are_seen():
     assert work.wavefronts > 4 * work.free
     (work,) = works_of(product().func, H200)
     assert work.registers >= 24 + 16
+
+
+def test_signs_left_out_are_no_functions():
+    """A distance by absolute differences takes as many functions as a product: none."""
+    x, y = (te.placeholder((64, 32), name=name) for name in "xy")
+    k = te.reduce_axis(32, name="k")
+    terms = {
+        "products": lambda i, j: te.sum(x[i, k] * y[j, k], axis=k),
+        "differences": lambda i, j: te.sum(te.abs(x[i, k] - y[j, k]), axis=k),
+    }
+    for name, term in terms.items():
+        func = te.create_prim_func([x, y, te.compute((64, 64), term, name="o")])
+        (work,) = works_of(Schedule(func).func, H200)
+        assert work.special == 0, name
+    (work,) = works_of(Schedule(program(ops.exp, (64, 64))).func, H200)
+    assert work.special > 0

@@ -15,7 +15,7 @@ from autotune.rules import chain_rows, default_candidate, make_space
 from autotune.rules.alternatives import first_start, with_algorithm
 from autotune.rules.chain import ChainPlan
 from autotune.rules.generate import PlannedSketch, sketches, sketches_of
-from autotune.rules.group import find_groups, is_padding
+from autotune.rules.group import epilogue_of, find_groups, is_padding
 from autotune.rules.inlined import bring_forward, inline_stages
 from backends import build
 from benchmarks.general.form import Form, expected, given, numbers, restored
@@ -294,6 +294,29 @@ def test_what_needs_the_sum_stays_after_it():
     base = Schedule(func)
     bring_forward(base)
     assert base.get_blocks() == Schedule(func).get_blocks()
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_sums_with_less_to_do_come_before_the_product_that_they_scale(first):
+    """Angles between vectors: the lengths of all, wherever the program has them, and then products
+    that end in quotients."""
+    x, y = rows_of(24, 20), rows_of(28, 20, name="y")
+    k = te.reduce_axis(20, name="k")
+
+    def lengths(rows: te.Tensor, name: str) -> te.Tensor:
+        return te.compute((rows.shape[0],), lambda i: te.sum(rows[i, k] * rows[i, k], k), name)
+
+    p = te.compute((24, 28), lambda i, j: te.sum(x[i, k] * y[j, k], k), "products")
+    a, b = lengths(x, "a"), lengths(y, "b")
+    order = (lambda p, q: p * q) if first else (lambda p, q: q * p)
+    func = made(
+        x, y, te.compute((24, 28), lambda i, j: order(p[i, j], 1 / (a[i] + b[j] + 1.0)), "out")
+    )
+    assert (Schedule(func).get_blocks()[0] == "products") is first
+    base = Schedule(func)
+    bring_forward(base)
+    assert epilogue_of(base, "products") == "out"
+    check(func, scheduled(func))
 
 
 def correlated(rows: int, terms: int, deep: bool) -> PrimFunc:

@@ -235,7 +235,7 @@ class _Rows(NamedTuple):
         analyzer = Analyzer({it.var: it.extent for it in iters[self.outer :]})
         row: dict[Var, Expr] = {it.var: const(0) for it in iters[: self.outer]}
         ends = [analyzer.bounds(analyzer.simplify(substitute(i, row))) for i in access.indices]
-        sizes = [end[1] - end[0] + 1 for end in ends if end is not None]
+        sizes = [high - low + 1 for low, high in ends if low is not None and high is not None]
         extents = [int_value(it.extent) for it in iters[self.outer :]]
         if None in extents or len(sizes) < len(ends):
             return True  # of any length, which shared memory has no room for
