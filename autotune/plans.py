@@ -41,6 +41,9 @@ USES = 8
 TASKS = (1, 2, 4, 8)
 """Tasks for each thread that are tried."""
 
+TALL = (4, 16)
+"""Tiles of a task along a symbolic axis, besides one."""
+
 
 def plans(
     c: library.Contraction,
@@ -283,7 +286,9 @@ class _Search:
         already = prod(-(-e // t) for e, t in zip(self.whole, base))
         sizes: dict[int, list[int]] = {}
         for n in c.spatial:
-            if base[n] == self.whole[n] and known[n]:
+            if not known[n]:
+                sizes[n] = [tiles * base[n] for tiles in TALL if tiles * base[n] <= self.whole[n]]
+            elif base[n] == self.whole[n]:
                 sizes[n] = self.cuts(n, self.grain(plan, n), threads)
         cuts: set[tuple[int, ...]] = {tuple(base)} if already >= threads else set()
         for n, options in sizes.items():

@@ -33,7 +33,7 @@ class Traffic(Alike):
             last, terms = steps.pop()
             steps.append((last, np.ceil(terms / plan.depth)))
             few = [(last, np.full(len(self.tile), float(plan.depth)))]
-        loops = [(n, np.ceil(of.spatial[n] / self.task[:, n])) for n in plan.order]
+        loops = [(n, np.ceil(of.spatial[n] / self.task[:, n])) for n in plan.order_of_tasks(of.c)]
         tiles = [(n, np.ceil(self.task[:, n] / self.tile[:, n])) for n in plan.order]
         loops += [*steps, *tiles, *few] if plan.depth else [*tiles, *steps]
         loops += [(n, np.minimum(self.tile[:, n], of.spatial[n])) for n in plan.order]

@@ -179,3 +179,42 @@ def test_rows_share_what_lanes_read_though_their_number_is_a_symbol(cache):
         args = [rng.integers(-8, 8, each).astype("float32") for each in
                 ((3, 6, 6, lanes), (size, 3, 3, 3))]  # fmt: skip
         np.testing.assert_array_equal(kernel(*args), reference(func, *args)[0])
+
+
+ANY = {
+    "rows": lambda: product(None, 256, 2048),
+    "columns": lambda: product(2048, 256, None),
+    "batch": lambda: conv(0, 64, 28, 64, 3, symbolic=True),
+}
+"""Programs of a symbolic size."""
+
+
+@pytest.mark.parametrize("name", ANY)
+def test_plans_of_one_nest_take_as_long(name):
+    """Loops over tasks of a symbolic axis come first, whatever order a plan says: an operand that
+    no cache holds is read again by each of them, which tasks of several tiles mend."""
+    base, (c,) = prepared(ANY[name]())
+    (any_,) = [n for n in c.spatial if c.axes[n].extent is None]
+    _, best = plans(c, CPU)[0]
+    known = [n for n in c.spatial if n != any_]
+    orders = [(any_, *known), (*known, any_)]
+    made = [dataclasses.replace(best, task=best.tile, order=order) for order in orders]
+    texts = set()
+    for plan in made:
+        make_nest(sch := base.copy(), c, plan)
+        texts.add(str(sch.func))
+    one, other = Estimate(c, CPU).cycles(made)
+    assert len(texts) == 1 and one == other
+
+
+@pytest.mark.parametrize("size", [1, 95, 96, 97, 1000])
+def test_tasks_of_several_tiles_along_a_symbolic_axis(size, cache):
+    func = product(None, 256, 2048)
+    base, (c,) = prepared(func)
+    best = next(plan for _, plan in plans(c, CPU) if plan.task[0] > plan.tile[0])
+    assert best == plans(c, CPU)[0][1]
+    make_nest(base, c, best)
+    rng = np.random.default_rng(size)
+    shapes = [[int(str(n)) if str(n).isdigit() else size for n in p.shape] for p in func.inputs]
+    args = [rng.integers(-8, 8, shape).astype("float32") for shape in shapes]
+    np.testing.assert_array_equal(build(base, CPU.target, cache=cache)(*args), args[0] @ args[1])

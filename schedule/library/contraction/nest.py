@@ -218,9 +218,9 @@ class _Nest:
             if parts:
                 around[n] = parts.pop()
         inside = sorted(inner, key=lambda n: n == plan.lane)
-        symbolic = [n for n in plan.order if n in tasks and self.c.axes[n].extent is None]
-        alone = symbolic[1:]  # what iterations touch cannot be told from quotients by symbols
-        shared = [*symbolic[:1], *(n for n in plan.order if n in tasks and n not in symbolic)]
+        ordered = [n for n in plan.order_of_tasks(self.c) if n in tasks]
+        alone = [n for n in ordered if self.c.axes[n].extent is None][1:]
+        shared = [n for n in ordered if n not in alone]
         outer = [*(tasks[n] for n in alone), *(around[n] for n in plan.order if n in around)]
         rows = [inner[n] for n in inside]
         sch.reorder(*(tasks[n] for n in shared), *outer, *rows)

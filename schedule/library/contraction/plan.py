@@ -55,6 +55,13 @@ class NestPlan:
     depth: int = 0
     apart: int | None = None
 
+    def order_of_tasks(self, c: Contraction) -> tuple[int, ...]:
+        """The axes in the order of the loops over tasks: a symbolic one first, other ones last,
+        because what iterations touch cannot be told from quotients by symbols."""
+        symbolic = [n for n in self.order if c.axes[n].extent is None]
+        known = (n for n in self.order if n not in symbolic)
+        return (*symbolic[:1], *known, *symbolic[1:])
+
     def shared_steps(self, c: Contraction) -> tuple[int, ...]:
         """The steps in which rows of a tile read elements that others of them read as well."""
         rows = [n for n in c.spatial if self.tile[n] > 1 and n != self.lane]
