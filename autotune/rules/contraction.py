@@ -110,7 +110,7 @@ def nest_of(c: library.Contraction, values: Values) -> library.NestPlan:
             wanted[n] = lane
     kept = tuple(library.Pack(n, axis, tile[axis]) for n, axis in wanted.items() if tile[axis] > 1)
     sizes = tuple(parts * size for parts, size in zip(task, tile))
-    apart = values[f"{c.block}.apart"] if c.products else None
+    apart = values.get(f"{c.block}.apart") if c.products else None  # which moves may make
     depth = values.get(f"{c.block}.depth", 0)
     if flat or c.result.strides[lane] != 1:  # sums are in registers until they are whole
         depth = 0
@@ -130,5 +130,5 @@ def fits(c: library.Contraction, values: Values) -> bool:
         and len(tile) == len(task) == len(c.spatial)
         and lane in c.spatial
         and all(operand < len(c.operands) for operand in packed)
-        and (not c.products or values[f"{c.block}.apart"] in (None, *c.spatial))
+        and (not c.products or values.get(f"{c.block}.apart") in (None, *c.spatial))
     )

@@ -97,7 +97,7 @@ def _copied(
 def _stores_at_variables(block: Block) -> bool:
     """Whether a block has one store, at its variables, so that the place tells the value."""
     store = output_store(block)
-    return store is not None and {it.var for it in block.iters} == set(store.indices)
+    return store is not None and {it.var for it in block.iters} <= set(store.indices)
 
 
 def _reads(user: Block, block: Block) -> int:

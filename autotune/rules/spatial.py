@@ -105,7 +105,7 @@ class SpatialPlan(OpenPlan):
             parts = _parts_of_pixels(block, lane, self.cpu.lanes())
             if parts:
                 last, width = sch.fuse(outer.pop(), last), parts * self.cpu.lanes()
-            whole = not parts and _is_written_out(block, sch.state.loop(last).const_extent or 0)
+            whole = not parts and _is_written_out(block, sch.state.loop(last).const_extent)
             ends = {v.name for loop in terms for v in variables(sch.state.loop(loop).extent)}
             terms = [] if last in ends else terms
             pieces = sch.split(last, [None, 8 * self.cpu.lanes() if whole else width])
@@ -153,9 +153,11 @@ def _parts_of_pixels(block: Block, lane: Var, lanes: int) -> int:
     return count if own and beside and placed_loads(block) == list(body_loads(block)) else 0
 
 
-def _is_written_out(block: Block, count: int) -> bool:
+def _is_written_out(block: Block, count: int | None) -> bool:
     """Whether all vectors of the last axis, `count` long, are code of their own: that tells where
     in memory their lanes lie."""
+    if count is None:
+        return False
     return count <= MOST_WRITTEN and count * len(body_loads(block)) <= MOST_READ and bent(block)
 
 

@@ -102,6 +102,23 @@ def plain_store(block: Block) -> Store | None:
     return body if distinct and all(i in spatial for i in body.indices) else None
 
 
+def moving(indices: Iterable[Expr], shape: Iterable[Expr]) -> list[Expr]:
+    """The indices of an access but for 0 in a dimension of one element, which tells nothing."""
+    return [i for i, size in zip(indices, shape) if int_value(i) != 0 or int_value(size) != 1]
+
+
+def own_store(node: Block) -> Store | None:
+    """The only store of a block that is no reduction and reads other buffers, if it is to distinct
+    variables of the block, all of them; those of a scan count. A dimension of extent 1 needs none:
+    whoever reads it reads its one place."""
+    body = node.body
+    if not isinstance(body, Store) or node.is_reduction or body.buffer in read(node):
+        return None
+    own = {it.var for it in node.iters}
+    found = moving(body.indices, body.buffer.shape)
+    return body if len(found) == len(own) and set(found) == own else None
+
+
 def plain_stores(block: Block) -> tuple[tuple[Buffer, ...], tuple[Expr, ...]] | None:
     """The buffers that a block stores to, all at the same distinct variables of its own, and these;
     else None. A step of a scan may store at its time, and any block at the only place of a
@@ -115,7 +132,6 @@ def plain_stores(block: Block) -> tuple[tuple[Buffer, ...], tuple[Expr, ...]] | 
         len(s.indices) == len(indices) and all(map(operator.is_, s.indices, indices))
         for s in stores
     )
-    only = [all(int_value(s.buffer.shape[n]) == 1 for s in stores) for n in range(len(indices))]
-    moving = [i for i, alone in zip(indices, only) if not (alone and int_value(i) == 0)]
-    plain = len(set(moving)) == len(moving) and all(i in own for i in moving)
+    places = [moving(indices, s.buffer.shape) for s in stores]
+    plain = all(len(set(at)) == len(at) and all(i in own for i in at) for at in places)
     return (tuple(s.buffer for s in stores), indices) if same and plain else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedule.analysis.uses import is_output, read, readers, written
+from schedule.analysis.uses import is_output, own_store, readers, written
 from schedule.checks.ownership import require_sole_writer
 from schedule.checks.unchanged import overwritten
 from schedule.errors import require
@@ -14,7 +14,6 @@ from tensorir import (
     Block,
     Buffer,
     Expr,
-    ExprLike,
     Load,
     Stmt,
     Store,
@@ -40,7 +39,7 @@ def compute_inline(state: State, block: str) -> tuple[State, None]:
     requires:
         - the block writes intermediate buffers, which no other block writes
         - if some block reads it: the block is no reduction and has one store, to distinct block
-          variables
+          variables, and to the one place of a dimension of extent 1
         - no block writes what the stage reads between its place and those of its readers
     """
     node = state.block(block)
@@ -51,7 +50,7 @@ def compute_inline(state: State, block: str) -> tuple[State, None]:
     users = [user for buffer in made for user in readers(state, buffer)]
     if not users:
         return _without(state, block, made), None
-    store = _own_store(node)
+    store = own_store(node)
     require(
         store is not None,
         block,
@@ -62,16 +61,6 @@ def compute_inline(state: State, block: str) -> tuple[State, None]:
     if refusal is not None:
         raise refusal
     return _inlined(state, node, store), None
-
-
-def _own_store(node: Block) -> Store | None:
-    """The only store of a block that is no reduction and reads other buffers, if it is to distinct
-    variables of the block, all of them; those of a scan count."""
-    body = node.body
-    if not isinstance(body, Store) or node.is_reduction or body.buffer in read(node):
-        return None
-    own = {it.var for it in node.iters}
-    return body if len(body.indices) == len(own) and set(body.indices) == own else None
 
 
 def _without(state: State, block: str, buffers: Sequence[Buffer]) -> State:
@@ -97,13 +86,9 @@ def _inline(stmt: Stmt, store: Store, state: State) -> Stmt:
 
     def rule(e: Expr) -> Expr | None:
         if isinstance(e, Load) and e.buffer is store.buffer:
-            values = {_var(v): index for v, index in zip(store.indices, e.indices)}
+            values = {v: i for v, i in zip(store.indices, e.indices) if isinstance(v, Var)}
             return analyzer.simplify(substitute(store.value, values))
         return None
 
     return map_exprs(stmt, lambda e: transform(e, rule, memo))
 
-
-def _var(index: ExprLike) -> Var:
-    assert isinstance(index, Var)
-    return index

@@ -12,6 +12,7 @@ from schedule.analysis.uses import (
     Access,
     accesses,
     blocks_below,
+    moving,
     producers,
     read_by_others,
     reduction_loops,
@@ -45,7 +46,6 @@ from tensorir import (
     const,
     decompose,
     determines,
-    int_value,
     intersect_with,
     inverse_of,
     relax,
@@ -140,11 +140,8 @@ def _elsewhere(node: Block, buffer: Buffer) -> str:
 def _plain(node: Block, read: Access) -> bool:
     """Whether the indices are distinct block variables, or 0 where there is one element."""
     own = {it.var for it in node.iters}
-    found = [i for i in read.indices if i in own]
-    return len(set(found)) == len(found) and all(
-        i in own or (int_value(i) == 0 and int_value(size) == 1)
-        for i, size in zip(read.indices, read.buffer.shape)
-    )
+    found = moving(read.indices, read.buffer.shape)
+    return len(set(found)) == len(found) and all(i in own for i in found)
 
 
 def _plain_read(node: Block, read: Access) -> None:

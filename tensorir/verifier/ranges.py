@@ -152,6 +152,11 @@ class _Scope:
             loops = loops.assuming(substitute(cond, self.bindings))
         yield value, loops
 
+    def is_never(self) -> bool:
+        """Whether the conditions since the block began exclude each other, so that nothing that is
+        under them is ever read or written."""
+        return _around(self.ranges, self.sizes).decide(all_of(*self.conds)) is False
+
     def own_limits(self, block: Block) -> Expr:
         """What the predicate says of loops that are variables of the block."""
         if isinstance(block.predicate, Const):
@@ -287,7 +292,7 @@ def _access(verb: str, buffer: Buffer, indices: tuple[Expr, ...], scope: _Scope)
         else:
             checks = (inside, always_inside)
             wrong = not any(check(size, *v) for check in checks for v in scope.views(index))
-        if wrong:
+        if wrong and not scope.is_never():
             where = "the function" if scope.block is None else f"block {scope.block!r}"
             raise VerifyError(
                 f"{where} {verb} {Load(buffer, indices)!r} where index {n} "

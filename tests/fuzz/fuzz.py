@@ -5,7 +5,8 @@ checked for every seed, races for every fourth, compiled C for every N-th, and t
 schedules that claim "bitwise" give equal bits. `--sanitize` compiles with gcc's address and
 undefined behaviour sanitizers. With `--networks` a seed is a random network of operators, and what
 is checked are the schedules that rules, the library and the search make of it: all of them
-compiled, for several targets, against the oracle of the tuner. With `--databases` it is a tuning
+compiled, for several targets, against the oracle of the tuner. With `--invented` it is a program of
+random tensor expressions, checked in the same way. With `--databases` it is a tuning
 database that is damaged at random: what is whole is read, and no error is a raw one. With `--kills`
 it is a search that is ended at random moments and begun again, compared with the one that never
 was. With `--te` it is a list of requests to a te schedule: they come to one program, or one error,
@@ -92,6 +93,7 @@ OTHERS = {
     "kills": "killed_searches",
     "te": "te_checks",
     "gpu": "gpu_checks",
+    "invented": "invented_checks",
 }
 """Options that say what a seed is, if it is no workload with a trace, and the modules for them."""
 
@@ -304,6 +306,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--kills", action="store_true", help="searches that are killed")
     parser.add_argument("--te", action="store_true", help="requests to te schedules in any order")
     parser.add_argument("--gpu", action="store_true", help="schedules for GPUs")
+    parser.add_argument("--invented", action="store_true", help="rules on random expressions")
     parser.add_argument("--report", type=float, default=15, help="seconds between progress lines")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(words)

@@ -1,10 +1,12 @@
-"""What a default schedule, or any candidate of a search, makes of a random network."""
+"""What a default schedule, or any candidate of a search, makes of a random program: a network of
+operators, or expressions that nobody gave a name (`invented_checks.py`)."""
 
 from __future__ import annotations
 
 import random
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from autotune.measure.oracle import make_oracle
 from autotune.rules import make_space
 from backends import build, resolve
 from schedule import Schedule
-from tensorir import TensorIRError, device_of
+from tensorir import PrimFunc, Scalar, TensorIRError, device_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 from checks import Mismatch, as_program, check_text  # noqa: E402
@@ -27,18 +29,24 @@ ATTEMPTS = 8
 """Candidates of a space that may be refused by a primitive before that is a finding."""
 
 
-class Case:
-    """One seed: a network, and how it is scheduled and built."""
+Make = Callable[[Callable[[list[Any]], Any]], Workload]
+"""A random program, of choices."""
 
-    def __init__(self, seed: int) -> None:
+
+class Case:
+    """One seed: a program, and how it is scheduled and built."""
+
+    def __init__(self, seed: int, make: Make = draw, targets: list[str] = TARGETS) -> None:
         pick = random.Random(seed).choice
         self.seed = seed
-        self.work: Workload = draw(pick)
-        self.target: str = pick(TARGETS)
+        self.work: Workload = make(pick)
+        self.target: str = pick(targets)
         self.numerics: str = pick(NUMERICS)
         self.sampled: bool = pick([False, True])
         inputs = [p.name for p in self.work.func.inputs]
         self.constants = [name for name in inputs[1:] if pick([False, False, True])]
+        if not self.target.startswith("c ") and self.target != "c":
+            self.constants = []
 
     def schedule(self) -> Schedule:
         func = self.work.func
@@ -59,7 +67,13 @@ class Case:
         truth = make_oracle(func, self.seed, self.work.sizes)
         constants = {name: truth.inputs[name] for name in self.constants}
         kernel = build(sch, self.target, constants=constants or None)
-        found = kernel(*(truth.inputs[p.name] for p in func.inputs if p.name not in constants))
+        found = kernel(
+            *(
+                truth.numbers[a.var.name] if isinstance(a, Scalar) else truth.inputs[a.name]
+                for a in func.arguments
+                if a not in func.outputs and a.name not in constants
+            )
+        )
         results = found if isinstance(found, tuple) else (found,)
         for param, result in zip(func.outputs, results, strict=True):
             error, bound, place = truth.error(param.name, result, rounds_otherwise(sch))
@@ -69,7 +83,12 @@ class Case:
 
 def check_seed(seed: int) -> dict[str, Any]:
     """Everything about one seed, as a row for the fuzzer."""
-    case = Case(seed)
+    return check_case(Case(seed))
+
+
+def check_case(case: Case) -> dict[str, Any]:
+    """Everything about one program, as a row for the fuzzer."""
+    seed = case.seed
     row: dict[str, Any] = {"seed": seed, "compiled": 0, "bitwise": 0, "finding": None}
     row["workload"] = "sampled" if case.sampled else "default"
     sch, stage, steps = Schedule(case.work.func), "schedule", Counter[str]()
@@ -93,3 +112,17 @@ def describe(case: Case, sch: Schedule, stage: str, error: str) -> dict[str, Any
     program = how + as_program(case.work.func, sch.trace, case.work.sizes)
     text = error.splitlines()[0] if error else ""
     return {"seed": case.seed, "stage": stage, "error": text, "program": program}
+
+
+def check_default(
+    func: PrimFunc,
+    sizes: dict[str, int] | None = None,
+    target: str = "c",
+    numerics: str | None = None,
+) -> None:
+    """A default schedule computes what the oracle of the tuner expects."""
+    truth = make_oracle(func, 0, sizes)
+    kernel = build(default_schedule(func, target, numerics=numerics), target)
+    found = kernel(*(truth.inputs[p.name] for p in func.inputs))
+    for param, result in zip(func.outputs, found if isinstance(found, tuple) else (found,)):
+        assert truth.error(param.name, result)[2] is None

@@ -14,11 +14,12 @@ from autotune import default_schedule
 from autotune.measure.oracle import make_oracle
 from autotune.rules import default_candidate, make_space
 from backends import build
-from tensorir import Cpu, PrimFunc, Target, ops, te
+from tensorir import Cpu, Target, ops, te
 
 sys.path.insert(0, str(Path(__file__).parent))
 import fuzz  # noqa: E402
 import network_checks  # noqa: E402
+from network_checks import check_default  # noqa: E402
 
 SMALL = Cpu(Target(vector_bits=256, threads=2, features=("avx2", "fma"), l1d=32 << 10, l2=1 << 20))
 
@@ -51,13 +52,6 @@ def _off_by_one(sch: Any, target: str, constants: Any) -> Any:
         return tuple(a + 1 for a in found) if isinstance(found, tuple) else found + 1
 
     return changed
-
-
-def check_default(func: PrimFunc, sizes: dict[str, int] | None = None) -> None:
-    truth = make_oracle(func, 0, sizes)
-    found = build(default_schedule(func))(*(truth.inputs[p.name] for p in func.inputs))
-    for param, result in zip(func.outputs, found if isinstance(found, tuple) else (found,)):
-        assert truth.error(param.name, result)[2] is None
 
 
 def test_a_size_named_like_the_axis_of_an_operator():

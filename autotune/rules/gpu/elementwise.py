@@ -22,18 +22,19 @@ ROWS = (1, 4, 8, 16, 32)
 def elementwise_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
     """The plan for blocks that store at their own variables; for others none but what lowering
     does, which says so."""
-    options = {
+    options: dict[str, tuple[int, ...]] = {
         "warps": tuple(n for n in WARPS if n * gpu.warp <= gpu.threads_per_block),
         "items": ITEMS,
-        "rows": ROWS,
     }
     large = instances(sch.state.block(group.block)) >= gpu.full
     likely = [{"warps": 8, "items": items} for items in (ITEMS[2::-1] if large else ITEMS[:1])]
     says: dict[str, str] = {}
     moved = _better_on_axes(sch, group, says)
-    if large and _reads_alike(moved or sch, group):
-        likely = [*({"warps": 8, "items": 1, "rows": rows} for rows in ROWS[3:1:-1]), likely[-1]]
-    likely = [{"rows": 1, **point} for point in likely]
+    if _reads_alike(moved or sch, group):
+        options["rows"] = ROWS
+        rows = [{"warps": 8, "items": 1, "rows": n} for n in ROWS[3:1:-1]]
+        plain = [{"rows": 1, **point} for point in likely]
+        likely = [*rows, plain[-1]] if large else plain
     move = _elements if moved is None else _elements_on_axes
     plan = MovePlan("elementwise", group, gpu, sch.copy(), move, options, likely, says=says)
     if plan.works:
@@ -102,7 +103,7 @@ def _elements_on_axes(sch: Schedule, group: Group, **options: Any) -> None:
     _elements(sch, group, **options)
 
 
-def _elements(sch: Schedule, group: Group, warps: int, items: int, rows: int) -> None:
+def _elements(sch: Schedule, group: Group, warps: int, items: int, rows: int = 1) -> None:
     """Padding is computed where it is read, and an epilogue in registers."""
     threads = warps * Gpu.warp
     for pad in group.padding:

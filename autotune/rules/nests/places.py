@@ -35,7 +35,7 @@ class Links:
 
 
 def find_links(sch: Schedule, stages: Sequence[str]) -> dict[str, Links]:
-    """The links of each stage of a program."""
+    """The links of each stage of a program, in its order."""
     found = {}
     for name in stages:
         users = tuple(str(user) for user in sch.get_consumers(name))
@@ -55,6 +55,10 @@ def find_places(
     block, users = sch.state.block(name), links[name].users
     outside = [user for user in users if user not in links]
     if not users or outside:
+        return (ROOT,)
+    order = list(links)
+    if any(order.index(user) <= order.index(name) for user in users):
+        refused[f"{name} elsewhere than at the root"] = "the next step of a scan reads it"
         return (ROOT,)
     if any(buffer in sch.func.params for buffer in _made(block)):
         refused[f"{name} elsewhere than at the root"] = "it is an output"

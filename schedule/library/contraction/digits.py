@@ -24,6 +24,8 @@ def digits_read(
     """The digits that dimensions of an operand are, by themselves or as whole variables, as parts
     of the dimensions d0, d1, ...; `node` is the block of the contraction."""
     iters = node.iters
+    for it in iters:  # an index may be a variable only where these end
+        analyzer.bind(it.var, it.extent)
     units: dict[Var, Expr] = {it.var: const(0) for it in iters if int_value(it.extent) == 1}
     found: dict[Digit, str] = {}
     for at, index in enumerate(load.indices):

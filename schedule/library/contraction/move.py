@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedule.analysis.numerics import numerics_class
+from schedule.analysis.uses import own_store
 from schedule.errors import ScheduleError
 from schedule.library.contraction.axes import Access, Contraction, Operand
 from schedule.library.contraction.find import find_again
 from schedule.library.contraction.nest import make_nest
 from schedule.library.contraction.plan import NestPlan
 from schedule.schedule import Schedule
-from tensorir import Device, Load, Store, TensorIRError, allows, check_numerics, weakest
+from tensorir import Device, Load, TensorIRError, allows, check_numerics, weakest
 
 
 def _always(c: Contraction, option: Any) -> str | None:
@@ -152,10 +153,10 @@ def make_moved_nest(sch: Schedule, c: Contraction, plan: MovedPlan) -> None:
 def _computes(sch: Schedule, block: str, operands: Sequence[Operand]) -> bool:
     """Whether a stage is no reduction and no copy, and makes one of some operands: the copy that
     packs it computes it, as it reads what lies side by side."""
-    node = sch.state.block(block)
-    if node.is_reduction or not isinstance(node.body, Store) or isinstance(node.body.value, Load):
+    store = own_store(sch.state.block(block))
+    if store is None or isinstance(store.value, Load):
         return False
-    return node.body.buffer.name in {o.buffer for o in operands}
+    return store.buffer.name in {o.buffer for o in operands}
 
 
 def left_by(moves: Sequence[tuple[Move, Any]], sch: Schedule, c: Contraction) -> Contraction:

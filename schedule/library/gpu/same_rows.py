@@ -74,7 +74,7 @@ def alike(sch: Schedule, block: str, axes: list[LoopRef]) -> tuple[list[Buffer],
     found: dict[Buffer, int] = {}
     for access in accesses(node):
         used = {v for i in access.indices for v in variables(i) if isinstance(v, Var)}
-        loops = {v for own in used & set(names) for v in variables(names[own])}
+        loops = {v for own in used & set(names) for v in variables(names[own]) if v in order}
         if access.is_write or not loops or order[-1] not in loops:
             continue
         first = min(order.index(v) for v in loops)

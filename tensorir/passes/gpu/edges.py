@@ -191,7 +191,7 @@ class _Edges:
             kept, dropped = kept + needed, [c for c in dropped if c not in needed]
             if not self.in_range(buffer, store.indices, kept):
                 return None
-        if not all(self.bounds(c, write) for c in kept):
+        if any(c.has_loads for c in kept) or not all(self.bounds(c, write) for c in kept):
             return None
         if not is_dense(store.indices, write.inner, self.analyzer):
             return None
@@ -242,14 +242,15 @@ class _Edges:
             return None
         mine = Load(buffer, store.indices)
         tiles: set[Buffer] = set()
-        for load in loads(store.value):
+        asked = [(load, others[:n]) for n, c in enumerate(others) for load in loads(c)]
+        for load, given in [*asked, *((load, others) for load in loads(store.value))]:
             if load is mine:
                 continue
             if load.buffer in self.tiles:
                 tiles.add(load.buffer)
             elif load.buffer.scope != "global" or load.buffer not in self.func.params:
                 return None
-            if not self.in_range(load.buffer, load.indices, others):
+            if not self.in_range(load.buffer, load.indices, given):
                 return None
         fallen = [c for c in others if self.vanishes(store, mine, c)]
         left = [c for c in others if c not in fallen]
