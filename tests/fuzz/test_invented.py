@@ -109,6 +109,18 @@ def test_an_index_that_is_an_axis_where_others_end(target):
     check_default(parse(AXIS_WHERE_OTHERS_END), target=target)
 
 
+def test_a_tile_of_what_is_read_one_further():
+    """An index that an axis moves is that axis, and was looked for at the axis itself."""
+    x, y = te.placeholder((3, 40, 5), name="x"), te.placeholder((2, 40), name="y")
+
+    def row(i, a, j, b):
+        k = te.reduce_axis(2, name="k")
+        return te.sum(x[i, j, k + 1] + te.if_then_else(k < 1, y[k, j], 0.0), axis=k)
+
+    func = te.create_prim_func([x, y, te.compute((3, 7, 40, 9), row, name="z")])
+    check_default(func, target="cuda-emulator -check=bounds,races", numerics="reassociated")
+
+
 def test_what_no_instance_reads():
     """On other axes `j - j - 1` is -1, and the condition that it is not negative was forgotten."""
     x = te.placeholder((5, 8), name="x")

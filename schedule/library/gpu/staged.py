@@ -13,7 +13,7 @@ import numpy as np
 from schedule.library.contraction.axes import FAR, Contraction, Digit, Operand
 from schedule.library.gpu.memory.banks import Places, asked
 from schedule.library.gpu.tile_plan import TilePlan
-from tensorir import Gpu, dtype
+from tensorir import Gpu, TensorIRError, dtype
 
 OPERANDS = 64
 """Operands of which is kept how they are moved: it is the same for all tiles of them."""
@@ -362,13 +362,23 @@ def _joined(tile: StagedTile, dim: TileDim) -> str:
     return text
 
 
-def index_map(tile: StagedTile, own: Mapping[Digit, str], rank: int) -> str:
-    """The layout of a tile as an index map from the dimensions of the operand."""
+def _axis(tile: StagedTile, axis: int, own: Mapping[Digit, str]) -> str:
+    """An axis of the contraction, of the dimensions of an operand: of the digits that these are,
+    or the one that moves with it, as in `x[k + 1]`."""
     from schedule.library.contraction.places import axis_text
 
+    if all(digit in own for digit in tile.c.axes[axis].digits):
+        return axis_text(tile.c.axes[axis], own)
+    o = tile.c.operands[tile.operand]
+    moved = [f"d{at}" for at, row in enumerate(o.dims) if row[axis] != 0]
+    if len(moved) > 1:
+        block = tile.c.block
+        raise TensorIRError(f"no dimension of {o.buffer!r} is axis {axis} of block {block!r}")
+    return moved[0]
+
+
+def index_map(tile: StagedTile, own: Mapping[Digit, str], rank: int) -> str:
+    """The layout of a tile as an index map from the dimensions of the operand."""
     names = ", ".join(f"d{n}" for n in range(rank))
-    parts = [
-        axis_text(tile.c.axes[dim.source], own) if dim.axis else _joined(tile, dim)
-        for dim in tile.dims
-    ]
+    parts = [_axis(tile, dim.source, own) if dim.axis else _joined(tile, dim) for dim in tile.dims]
     return f"{names}: {', '.join(parts)}"
