@@ -26,8 +26,8 @@ DEFAULT_DATABASE = "tuning_logs/tuning.db"
 PACKAGES = (
     ("numpy", "numpy", "fail", "nothing works without it"),
     ("platformdirs", "platformdirs", "fail", "it finds the cache folder"),
-    ("xgboost", "xgboost-cpu", "warn", "the cost model uses scikit-learn instead"),
-    ("sklearn", "scikit-learn", "warn", "the demo and the second cost model need it"),
+    ("xgboost", "xgboost-cpu", "ok", "only `cost_model=\"xgboost\"` needs it"),
+    ("sklearn", "scikit-learn", "warn", "the demo and `cost_model=\"sklearn\"` need it"),
     ("rich", "rich", "warn", "progress and tables are plain text"),
     ("matplotlib", "matplotlib", "ok", "only `report --plot` needs it"),
 )

@@ -11,6 +11,7 @@ import numpy as np
 
 from autotune.cost_model.check import Make, check_model
 from autotune.cost_model.forest import ForestRegressor
+from autotune.cost_model.gaussian import GaussianProcess
 from autotune.cost_model.model import CostModel, Draft, RandomModel, Regressor, ResidualModel
 from autotune.cost_model.roofline import draft as analytic
 from autotune.cost_model.xgb import XGBoostRegressor
@@ -18,10 +19,11 @@ from autotune.features.features import FEATURE_SCHEMA
 from tensorir import TensorIRError
 
 REGRESSORS: dict[str, tuple[str, Callable[[int], Regressor]]] = {
+    "gaussian": ("numpy", GaussianProcess),
     "xgboost": ("xgboost", XGBoostRegressor),
     "sklearn": ("sklearn", ForestRegressor),
 }
-"""Kind of model -> the package it needs, and its regressor. The first importable one is `auto`."""
+"""Kind of model -> the package it needs, and its regressor. The first one is `auto`."""
 
 KINDS = ("auto", *REGRESSORS, "random")
 """Those that come along."""
@@ -38,9 +40,8 @@ def known_models() -> tuple[str, ...]:
 def make_cost_model(kind: str = "auto", seed: int = 0, draft: Draft = analytic) -> CostModel:
     """A cost model by its name, not yet fitted: one of KINDS, or one that was registered.
 
-    `auto` takes xgboost, or scikit-learn where that is missing and says so in `notice`. Raises
-    TensorIRError for an unknown kind, and where a kind needs a package that is not installed. A
-    registered model has a draft of its own, or none.
+    `auto` takes the Gaussian process. Raises TensorIRError for an unknown kind, and where a kind
+    needs a package that is not installed. A registered model has a draft of its own, or none.
     """
     if kind == "random":
         return RandomModel(seed)
@@ -51,18 +52,14 @@ def make_cost_model(kind: str = "auto", seed: int = 0, draft: Draft = analytic) 
             f"unknown cost model {kind!r}; known are {', '.join(known_models())}; "
             "register_cost_model adds one"
         )
-    notice = None
-    if kind == "auto":
-        kind = next((k for k, row in REGRESSORS.items() if find_spec(row[0])), "xgboost")
-        if kind != "xgboost":
-            notice = "xgboost is not installed; the cost model uses scikit-learn instead"
+    kind = next(iter(REGRESSORS)) if kind == "auto" else kind
     package, regressor = REGRESSORS[kind]
     if find_spec(package) is None:
         install = "scikit-learn" if package == "sklearn" else package
         raise TensorIRError(
             f"cost model {kind!r} needs a package that is not installed; pip install {install}"
         )
-    return ResidualModel(kind, regressor, seed, draft, notice)
+    return ResidualModel(kind, regressor, seed, draft)
 
 
 def register_cost_model(name: str, make: Make) -> None:

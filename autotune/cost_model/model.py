@@ -37,8 +37,7 @@ class Regressor(Protocol):
 
 
 class CostModel(Protocol):
-    """What a search asks of a model. One may have `prepare()` too, which is called once while the
-    first candidates are compiled, so that `fit` finds what takes long to import."""
+    """What a search asks of a model."""
 
     notice: str | None
     """Something the user should know, such as that a better library is missing."""
@@ -67,11 +66,10 @@ class ResidualModel:
         make: Callable[[int], Regressor],
         seed: int = 0,
         draft: Draft = draft,
-        notice: str | None = None,
     ) -> None:
         self.kind = kind
         self.seed = seed
-        self.notice = notice
+        self.notice: str | None = None
         self._make = make
         self._draft = draft
         self._regressor: Regressor | None = None
@@ -83,10 +81,6 @@ class ResidualModel:
     def samples(self) -> int:
         """Successful trials that the model was fitted to."""
         return 0 if self._data is None else len(self._data[1])
-
-    def prepare(self) -> None:
-        """Make a regressor, which imports what learning takes: more than a second for xgboost."""
-        self._make(self.seed)
 
     def fit(self, features: np.ndarray, seconds: Sequence[float | None]) -> None:
         """Learn from scratch; the fastest trials weigh most, failures are left out.

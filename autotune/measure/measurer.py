@@ -7,7 +7,7 @@ the status of its result, and the next one is measured in a worker that is known
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -68,8 +68,6 @@ class Measurer:
     report     told about waits
     workers    who builds ahead, and on which device candidates run
     phases     where seconds are counted; what the worker that times builds itself is timing there
-    meanwhile  done once, while the first programs are compiled: this process waits for them then,
-               and nothing is timed
 
     `neighbours` tells how busy others were while times were taken.
 
@@ -90,7 +88,6 @@ class Measurer:
         lock: Path | None = None,
         workers: Workers = HERE,
         phases: Phases | None = None,
-        meanwhile: Callable[[], object] | None = None,
     ) -> None:
         self.func = func
         self.target = str(target)
@@ -103,7 +100,6 @@ class Measurer:
         self._report = report
         self._lock = lock
         self.neighbours, self._phases = Neighbours(), phases or Phases()
-        self._meanwhile = meanwhile
         self._folder = working_folder()
         self._reference = reference
         self._calls: dict[str, int] = {}
@@ -304,9 +300,6 @@ class Measurer:
         messages = [build_request(program) for program in programs]
         with self._phases.holding(self._building(), "building"), ThreadPoolExecutor(1) as beside:
             runner = beside.submit(self._start_runner)
-            if self._meanwhile is not None:  # where it fails, who needs it will say so
-                beside.submit(self._meanwhile)
-                self._meanwhile = None
             replies = pool.request(messages)
             runner.result()
             strange = [at for at, r in enumerate(replies) if r.data.get("status") == OTHER_SPACE]

@@ -127,7 +127,6 @@ class Search:
                     report=self._report,
                     workers=self._how.workers,
                     phases=session.phases,
-                    meanwhile=getattr(session.state.model, "prepare", None),
                 )
             )
         return self._measurer

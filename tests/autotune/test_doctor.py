@@ -56,10 +56,10 @@ def test_a_cross_compiler(monkeypatch):
 
 
 def test_a_package_that_is_missing(monkeypatch):
-    monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "xgboost" else 1)
-    check = named("xgboost", list(doctor.other_packages()))
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "sklearn" else 1)
+    check = named("sklearn", list(doctor.other_packages()))
     assert check.level == "warn"
-    assert check.remedy == "pip install xgboost-cpu"
+    assert check.remedy == "pip install scikit-learn"
 
 
 def test_json(capsys, tmp_path):

@@ -38,7 +38,7 @@ DEMO = "demo --quick --trials 1 --database tuning.db"
         (TUNE, "autotune.cli.entry"),
         (TUNE, "numpy"),
         (TUNE, "autotune.tuning.tuner"),
-        (TUNE, "xgboost"),
+        (TUNE, "autotune.measure.measurer"),
         ("db list --database tuning.db", "sqlite3"),
         (DEMO, "autotune.cli.delegate"),
         (DEMO, "demo"),
