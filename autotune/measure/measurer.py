@@ -33,6 +33,7 @@ from autotune.measure.memory import build_limit, run_limit
 from autotune.measure.oracle import make_oracle
 from autotune.measure.places.folder import no_room, working_folder
 from autotune.measure.places.runner import HERE, LocalRunner, Slot, Workers
+from autotune.measure.process import warn_once
 from autotune.measure.reference import Reference
 from autotune.measure.scoring import OTHER_SPACE, made_for, scored_of
 from autotune.measure.settings import MeasureResult, MeasureSettings, Rounds
@@ -238,7 +239,7 @@ class Measurer:
         with these costs of a processor; None for the defaults.
 
         None where they are not found here: on one processor, where workers know another space
-        (see `scoring`), or where one of them failed.
+        (see `scoring`), or where one of them failed, of which a warning tells.
         """
         if self._jobs < 2 and self._executor is None:
             return None
@@ -255,9 +256,17 @@ class Measurer:
         ]
         with self._phases.holding(self._building(), "proposing"):
             replies = pool.request(messages)
-        if any(r.outcome != "answer" or r.data["status"] != "ok" for r in replies):
-            return None
-        return [scored for reply in replies for scored in scored_of(reply.data["rows"])]
+        results = [result_of(reply, self.settings) for reply in replies]
+        if all(result.ok for result in results):
+            return [scored for reply in replies for scored in scored_of(reply.data["rows"])]
+        why = next((r for r in results if r.status not in ("ok", OTHER_SPACE)), None)
+        if why is not None:
+            last = why.error.strip().rpartition("\n")[2]
+            warn_once(
+                "a worker found no features of candidates, and this process looks for those of all"
+                f" from now on: {why.status}: {last}"
+            )
+        return None
 
     @property
     def _jobs(self) -> int:

@@ -10,6 +10,7 @@ import pytest
 
 from autotune.cost_model import make_cost_model
 from autotune.measure import Measurer
+from autotune.measure.process import Reply
 from autotune.measure.scoring import outline, scheduled_program, wanted_features
 from autotune.rules import default_candidates, make_space
 from autotune.search import SearchState, evolutionary
@@ -66,6 +67,24 @@ def test_workers_know_the_space_of_other_costs(measurer):
     candidates = [space.sample(random.Random(0))]
     assert measurer.features(candidates, "mixed", outline(space, TARGET)) is None
     assert measurer.features(candidates, "mixed", outline(space, TARGET), costs) is not None
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        (Reply("died", "build", {}, "the process died of SIGSEGV"), "crash: .*SIGSEGV"),
+        (Reply("timeout", "build", {}), "build_timeout: .* longer than 60 s"),
+        (Reply("answer", "build", {"status": "error", "error": "KeyError: 3"}), "error: KeyError"),
+    ],
+    ids=lambda each: getattr(each, "outcome", ""),
+)
+def test_a_worker_that_fails_is_told_of(measurer, monkeypatch, reply, told):
+    """The search goes on without it, and takes longer."""
+    monkeypatch.setattr(measurer._start_builders(), "request", lambda messages: [reply])
+    space = make_space(linear(), device_of(TARGET))
+    candidates = [space.sample(random.Random(0))]
+    with pytest.warns(UserWarning, match=f"found no features of candidates.*{told}"):
+        assert measurer.features(candidates, "mixed", outline(space, TARGET)) is None
 
 
 def test_one_processor_scores_alone():
