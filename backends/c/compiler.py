@@ -207,9 +207,12 @@ def _macros(
 ) -> frozenset[str] | subprocess.CompletedProcess[str]:
     """The macros, or what a compiler says that has some only without -march."""
     options = (*_march(march), "-dM", "-E", "-x", "c", "-")
-    done = _probe(compiler, options)
-    if done.returncode:
+    for _ in range(2):  # what one failure says would be kept for good
+        done = _probe(compiler, options)
+        if not done.returncode:
+            break
         _raise_cause(compiler.name, done, "one line of C")
+    if done.returncode:
         if march is None:
             raise _useless(compiler, "-dM -E -x c -", done)
         macros(compiler, None)
@@ -237,13 +240,14 @@ def has_openmp(compiler: Compiler) -> bool:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "probe.so")
             tail = ("-fPIC", "-shared", "-o", str(path), "-x", "c", "-")
-            try:
-                _compile(compiler, ("-fopenmp", *tail), with_openmp, "openmp", PROBE_SECONDS)
-                return True
-            except (BuildTimeout, BuildMemoryError, BuildPlaceError):
-                raise
-            except BuildError:  # a compiler that fails at this too lacks more than OpenMP
-                _compile(compiler, tail, "int f(void) { return 0; }\n", "probe", PROBE_SECONDS)
+            for _ in range(2):  # what one failure says would be kept for good
+                try:
+                    _compile(compiler, ("-fopenmp", *tail), with_openmp, "openmp", PROBE_SECONDS)
+                    return True
+                except (BuildTimeout, BuildMemoryError, BuildPlaceError):
+                    raise
+                except BuildError:  # a compiler that fails at this too lacks more than OpenMP
+                    _compile(compiler, tail, "int f(void) { return 0; }\n", "probe", PROBE_SECONDS)
     except OSError as error:
         raise BuildPlaceError(
             f"no temporary folder can be written ({error.strerror or error}); make room, or name "

@@ -227,6 +227,24 @@ def test_openmp_is_not_blamed_for_a_missing_temporary_folder(monkeypatch, tmp_pa
         cc.has_openmp(cc.find_compiler())
 
 
+@pytest.mark.parametrize(
+    ("pattern", "known"),
+    [
+        ("*-march=native*-dM*", lambda gcc: cc.knows(gcc, "native")),
+        ("*-dM*", lambda gcc: "__GNUC__" in cc.macros(gcc, None)),
+        ("*-fopenmp*probe.so*", cc.has_openmp),
+    ],
+)
+def test_what_fails_once_is_not_believed_for_good(compiler, tmp_path, pattern, known):
+    """All candidates of a search failed after one probe of their worker's compiler had."""
+    seen = tmp_path / "seen"
+    compiler(pattern, f'if [ -e {seen} ]; then exec {GCC} "$@"; fi; touch {seen}; exit 1')
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert known(cc.find_compiler())
+    assert seen.exists()
+
+
 def test_half_written_objects_of_the_dead_go(tmp_path):
     store = ObjectCache(tmp_path)
     (tmp_path / "ab").mkdir()
