@@ -13,6 +13,7 @@ from autotune.database.records import Record
 from autotune.database.rows import COLUMNS, Damage, decode, record_of, row_of
 from autotune.database.storage import (
     INSERT,
+    MEMORY,
     SQLITE_ERRORS,
     VERSION,
     check_place,
@@ -206,6 +207,11 @@ class Store:
 
     def _unusable(self, error: Exception) -> DatabaseError:
         reason = getattr(error, "strerror", None) or error
+        if self._writing and self.path != MEMORY and not self.path.exists():
+            return DatabaseError(
+                f"the tuning database {str(self.path)!r} was removed or moved while it was in use:"
+                " put it back, or open it again, which begins a new one"
+            )
         return DatabaseError(
             f"the tuning database {str(self.path)!r} cannot be used: {reason}; {remedy(error)}"
         )

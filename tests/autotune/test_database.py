@@ -269,6 +269,19 @@ def test_unusable_places(tmp_path):
         Database(tmp_path / "file")
 
 
+@pytest.mark.parametrize("others", [False, True], ids=["the file alone", "all that is beside it"])
+def test_a_file_that_is_removed_while_it_is_in_use(tmp_path, others):
+    """What is added later is lost for nobody in silence."""
+    path = tmp_path / "own" / "tuning.db"
+    with Database(path) as db:
+        db.add(record(1.0))
+        for file in list(path.parent.iterdir()) if others else [path]:
+            file.unlink()
+        with pytest.raises(DatabaseError, match="was removed or moved while it was in use: put it"):
+            db.add(record(2.0))
+    assert not path.exists()
+
+
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root writes anywhere")
 def test_read_only_folder(tmp_path):
     tmp_path.chmod(0o500)
