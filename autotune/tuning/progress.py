@@ -119,6 +119,6 @@ class _RichTask(Task):
 
 def make_progress(wanted: bool | None) -> Progress:
     """The display as wanted; where that is None, a bar on a terminal, and messages elsewhere."""
-    if wanted is None and not sys.stderr.isatty():
+    if wanted is None and (sys.stderr is None or not sys.stderr.isatty()):  # None: a daemon
         return PlainProgress()
     return Progress() if wanted is False else RichProgress()
