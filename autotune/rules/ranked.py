@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from itertools import islice
 from math import inf
@@ -88,8 +88,8 @@ class RankedPlan(Plan, Generic[N]):
 
 
 class FormedPlan(Plan):
-    """A contraction as it was written, or on its axes: `written` is then the plan for what it was,
-    and `base` is the program after that step.
+    """A contraction as it was written, or brought in another form by a `step`, such as on its axes:
+    `written` is then the plan for what it was, and `base` is the program after that step.
 
     Raises TensorIRError, where it is brought on its axes, if its loops were changed before.
     """
@@ -108,9 +108,10 @@ class FormedPlan(Plan):
         device: Any,
         numerics: str = "reassociated",
         written: Any = None,
+        step: Callable[[Schedule], object] | None = None,
     ) -> None:
         self.group, self.base, self.contraction, self.device = group, base, c, device
-        self.numerics, self.written = numerics, written
+        self.numerics, self.written, self.step = numerics, written, step
 
     @abstractmethod
     def in_best_form(self: F) -> F | None:
@@ -120,7 +121,9 @@ class FormedPlan(Plan):
         """With sums in the order of the text, if no other is allowed."""
         if allows(numerics, self.numerics):
             return self
-        plan = self.written or self
+        plan = self
+        while plan.written is not None:
+            plan = plan.written
         kept = type(self)(plan.group, plan.base, plan.contraction, plan.device, "bitwise")
         return kept.in_best_form()
 
@@ -140,7 +143,7 @@ class FormedPlan(Plan):
         moved = group_contraction(base, Group(group.block, last, group.padding), self.windows)
         if moved is None:
             return None
-        return type(self)(group, base, moved, self.device, self.numerics, written=self)
+        return type(self)(group, base, moved, self.device, self.numerics, self, self.bring_on_axes)
 
     def bring_on_axes(self, sch: Schedule) -> str | None:
         """Bring it on its axes, the terms of its sums too if their order is free."""
@@ -148,8 +151,9 @@ class FormedPlan(Plan):
 
     def bring_in_form(self, sch: Schedule) -> None:
         """Do to the program as it was written what makes the `base` of it."""
-        if self.written is not None:
-            self.written.bring_on_axes(sch)
+        if self.written is not None and self.step is not None:
+            self.written.bring_in_form(sch)
+            self.step(sch)
 
 
 def group_contraction(

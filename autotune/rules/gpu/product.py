@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 from types import MappingProxyType
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.gpu.move import launchable
+from autotune.rules.gpu.reuse import has_windows, is_shared
 from autotune.rules.group import Group, instances, size
 from autotune.rules.plan import Plan, Values
 from autotune.rules.ranked import FormedPlan, group_contraction
@@ -70,8 +72,6 @@ class ProductPlan(FormedPlan):
     def refused(self) -> Mapping[str, str]:
         """Tiles of a better estimate than the default's that primitives refuse, and why; where
         none is accepted, those that were tried."""
-        from autotune.rules.gpu.reuse import is_shared
-
         if self.works or self._refused or not is_shared(self.contraction):
             return self._refused
         return {"tiles": "none fits the shared memory and registers of a block of threads"}
@@ -118,8 +118,6 @@ class ProductPlan(FormedPlan):
         return library.gpu.TilePlan.of(values[f"{self.group.block}.tile"])
 
     def _make(self, sch: Schedule, plan: library.gpu.TilePlan) -> None:
-        from autotune.rules.gpu.reuse import has_windows
-
         call, block = f"product({self.group.block!r})", self.group.block
         windows = has_windows(self.contraction)  # of all else the plan knows what is kept
         with launchable(sch, call, block, self.device) if windows else nullcontext():
@@ -127,6 +125,38 @@ class ProductPlan(FormedPlan):
 
 
     def in_best_form(self) -> ProductPlan:
+        """With parts of the terms computed as they are fetched, if that takes less time."""
+        plain, fetched = self._in_form(), self.with_values()
+        made = None if fetched is None else fetched._in_form()
+        if made is None or not made.works:
+            return plain
+        return plain if plain.works and plain.chosen.cycles <= made.chosen.cycles else made
+
+    def with_values(self) -> ProductPlan | None:
+        """The plan for the same after blocks of their own were to make what is computed of operands
+        and is the same for several elements of the result, such as what a mask leaves of a matrix:
+        they are padding, which is computed as it is fetched. None where nothing is. What is only
+        converted stays narrow in shared memory."""
+        ways = library.ways_apart(self.contraction, self.numerics == "bitwise")
+        if not ways or not is_shared(self.contraction):
+            return None
+        made: list[str] = []
+
+        def step(sch: Schedule) -> None:
+            made[:] = library.values_apart(sch, self.contraction, ways[0], False)
+
+        base = self.base.copy()
+        try:
+            step(base)
+        except TensorIRError:  # its loops were changed before
+            return None
+        group = replace(self.group, padding=(*self.group.padding, *made))
+        c = group_contraction(base, group, self.windows)
+        if c is None:
+            return None
+        return type(self)(group, base, c, self.device, self.numerics, self, step)
+
+    def _in_form(self) -> ProductPlan:
         """As it was written where its best tile is accepted, else on its axes if that takes less
         time: parts of variables are there for tiles to divide."""
         c, whole = self.contraction, self.is_whole
@@ -193,8 +223,6 @@ def is_product(sch: Schedule, name: str) -> bool:
 
 def contraction_of(sch: Schedule, group: Group) -> library.Contraction | None:
     """The contraction of a reduction with reuse, or whose windows lie side by side."""
-    from autotune.rules.gpu.reuse import has_windows
-
     node = sch.state.block(group.block)
     c = group_contraction(sch, group, windows=False) if node.is_reduction else None
     if c is None or not c.spatial or not c.reduced or not c.operands:

@@ -37,9 +37,9 @@ class _Part(NamedTuple):
     reads: tuple[int, ...]
 
 
-def _parts(c: Contraction, apart: int) -> list[_Part]:
+def _parts(c: Contraction, apart: int, converted: bool = True) -> list[_Part]:
     """What is computed ahead, products being taken apart along an axis."""
-    found = [_Part(_moved_by(c, e), e.reads) for e in _expressions(c)]
+    found = [_Part(_moved_by(c, e), e.reads) for e in _expressions(c, converted)]
     for product in c.products if apart >= 0 else ():
         for group in groups_of(c, product, apart):
             read = tuple(operand for n in group for operand in product.reads[n])
@@ -50,14 +50,16 @@ def _parts(c: Contraction, apart: int) -> list[_Part]:
     return found
 
 
-def _expressions(c: Contraction) -> Iterator[Expression]:
-    """The largest operations that several elements of the result share."""
+def _expressions(c: Contraction, converted: bool = True) -> Iterator[Expression]:
+    """The largest operations that several elements of the result share, conversions of operands
+    among them, or not."""
     done: list[tuple[int, ...]] = []
     for e in c.expressions:
         inside = any(e.place[: len(place)] == place for place in done)
-        part = _Part(_moved_by(c, e), e.reads)
-        least = CONVERSIONS if _converts(c, e) else 2
-        if not inside and _is_shared(c, part, least):
+        part, converts = _Part(_moved_by(c, e), e.reads), _converts(c, e)
+        if converts and not converted:
+            continue
+        if not inside and _is_shared(c, part, CONVERSIONS if converts else 2):
             done.append(e.place)
             yield e
 
@@ -129,17 +131,36 @@ def _pays(c: Contraction, apart: int, device: Device) -> bool:
 
 def _made(sch: Schedule, c: Contraction, option: Ahead) -> Contraction:
     apart, threads = option
+    for block in values_apart(sch, c, apart):
+        _by_threads(sch, block, threads)
+    return find_again(sch, c)
+
+
+def ways_apart(c: Contraction, bitwise: bool = False) -> list[int]:
+    """The axes along which `values_apart` can take products apart, -1 for as they are written, the
+    one first by which the least is made; none where there is nothing to make but conversions."""
+    ways = [-1 if axis is None else axis for axis in groupings(c, bitwise)]
+    sizes = {n: sum(_size(c, part) for part in _parts(c, n, False)) for n in ways}
+    return sorted((n for n in ways if sizes[n]), key=lambda n: sizes[n])
+
+
+def values_apart(
+    sch: Schedule, c: Contraction, apart: int, converted: bool = True
+) -> Iterator[str]:
+    """Let blocks of their own make what several elements of the result share of the terms, one by
+    one, what is `converted` only or not, products being taken apart along an axis, or as they are
+    written if it is -1: each in the order of the largest buffer that it reads."""
     regroup(sch, c, apart if apart >= 0 else None)
     c = find_again(sch, c)
-    while part := next(_expressions(c), None):
-        _in_order(sch, str(sch.cache_value(c.block, list(part.place))), threads)
+    while part := next(_expressions(c, converted), None):
+        block = str(sch.cache_value(c.block, list(part.place)))
+        _in_order(sch, block)
+        yield block
         c = find_again(sch, c)
-    return c
 
 
-def _in_order(sch: Schedule, block: str, threads: bool) -> None:
-    """Lay a part out, and compute it, in the order of the largest buffer that it reads; its rows
-    are odd numbers of blocks apart, so that those of a column are in different sets of caches."""
+def _in_order(sch: Schedule, block: str) -> None:
+    """Lay a part out, and compute it, in the order of the largest buffer that it reads."""
     store, node = store_of(sch, block), sch.state.block(block)
     largest = max(body_loads(node), key=lambda load: _elements(load.buffer))
     read = [index for index in largest.indices if isinstance(index, Var)]
@@ -149,9 +170,15 @@ def _in_order(sch: Schedule, block: str, threads: bool) -> None:
         text = f"{', '.join(names)}: {', '.join(names[n] for n in order)}"
         sch.transform_layout(block, store.buffer.name, text)
         sch.transform_block_layout(block, text)
-    row = int_value(store_of(sch, block).buffer.shape[-1]) if order[1:] else None
+
+
+def _by_threads(sch: Schedule, block: str, threads: bool) -> None:
+    """Compute a part in vectors, in a nest of its own or by `threads`; its rows are odd numbers of
+    blocks apart, so that those of a column are in different sets of caches."""
+    buffer = store_of(sch, block).buffer
+    row = int_value(buffer.shape[-1]) if buffer.ndim > 1 else None
     if row is not None and row >= LONGEST:
-        sch.storage_align(block, store.buffer.name, -2, 2 * BLOCK, BLOCK)
+        sch.storage_align(block, buffer.name, -2, 2 * BLOCK, BLOCK)
     in_axes(sch, block, merged=False)
     own = sch.get_loops(block)
     if own:  # in one block, which a copy may still compute

@@ -1,0 +1,72 @@
+"""What is computed of operands of products alone is computed as they are fetched: masks, factors of
+terms, sums of two matrices take as many operations for a term as the product by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from autotune import default_schedule
+from autotune.gpu.count import works_of
+from autotune.gpu.work import cycles
+from autotune.rules import choose
+from backends import build
+from benchmarks.general.form import numbers, require_close
+from tensorir import Gpu, PrimFunc, Target, reference, te
+
+TARGET = "cuda-emulator -arch=sm_90a"
+DEVICE = Gpu(Target.parse(TARGET))
+
+
+def product(m: int, n: int, k: int, made, kind: str = "float32", turned: bool = False) -> PrimFunc:
+    """The product of what `made` gives of two matrices, another one and a vector."""
+    a, c = (te.placeholder((m, k), kind, name=name) for name in "ac")
+    b = te.placeholder((n, k) if turned else (k, n), kind, name="b")
+    s, r = te.placeholder((k,), kind, name="s"), te.reduce_axis(k, name="r")
+
+    def term(i, j):
+        right = b[j, r] if turned else b[r, j]
+        return te.sum(made(a[i, r], right, c[i, r], s[r], i, r), axis=r)
+
+    return te.create_prim_func([a, b, c, s, te.compute((m, n), term, name="o")])
+
+
+TERMS = {
+    "a mask": lambda a, b, c, s, i, k: te.if_then_else(k <= i, a, te.const(0, a.dtype)) * b,
+    "a factor of each term": lambda a, b, c, s, i, k: a * b * s,
+    "a factor ahead": lambda a, b, c, s, i, k: s * a * b,
+    "a sum of matrices": lambda a, b, c, s, i, k: (a + c) * b,
+    "no negative ones": lambda a, b, c, s, i, k: b * te.clip(a, 0, 3),
+    "of both": lambda a, b, c, s, i, k: (a + s) * (b - s),
+}
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("name", TERMS)
+def test_terms_take_as_many_operations_as_those_of_the_product(name, turned):
+    def time(made) -> tuple[list[str], float]:
+        sketch = choose(product(512, 512, 256, made, turned=turned), DEVICE, None, ()).sketch
+        works = works_of(sketch.build(sketch.values()).func, DEVICE)
+        return [plan.name for plan in sketch.plans], cycles(works, DEVICE)
+
+    plain, least = time(lambda a, b, c, s, i, k: a * b)
+    plans, found = time(TERMS[name])
+    assert plans == plain == ["product"]
+    assert found <= 1.1 * least
+
+
+@pytest.mark.parametrize("kind", ["float32", "int32"])
+@pytest.mark.parametrize("numerics", ["bitwise", "reassociated"])
+@pytest.mark.parametrize("name", TERMS)
+def test_what_is_fetched_is_right(name, numerics, kind, cache):
+    func = product(35, 37, 21, TERMS[name], kind)
+    sch = default_schedule(func, TARGET, numerics=numerics)
+    given = numbers(func)
+    found = build(sch, f"{TARGET} -check=races,uninitialised,bounds", cache=cache)(*given)
+    require_close(func.outputs, [found], list(reference(func, *given)))
+
+
+def test_bits_stay_where_they_are_asked_for():
+    """Factors are not taken apart then."""
+    func = product(64, 64, 64, TERMS["a factor of each term"])
+    assert default_schedule(func, TARGET, numerics="bitwise").numerics == "bitwise"
