@@ -156,24 +156,29 @@ class _Walk:
         self.early: VerifyError | None = None
         self.plain = values
         """The axes in terms of variables that start at 0."""
-        self.seen: set[tuple[Expr, int]] = set()
-        self.inside: set[tuple[Expr, Expr, int]] = set()
+        self.seen: set[Expr] = set()
+        """What is inside where less is known: it still is where more is."""
+        self.inside: set[tuple[Expr, Expr]] = set()
         """Indices that are proved to be within sizes: reads of unrolled bodies share most."""
-        self.analyzers: list[Analyzer] = []
 
     def visit_all(self, parts: tuple[Expr, ...], analyzer: Analyzer) -> None:
-        self.analyzers.append(analyzer)  # kept alive: `seen` knows them by id
+        """Visit what `analyzer` knows all about that is known around it, and may know more."""
+        around = self.seen, self.inside
+        self.seen, self.inside = set(self.seen), set(self.inside)
         for part in parts:
             self.visit(part, analyzer)
+        self.seen, self.inside = around
 
     def under(self, e: Expr, cond: Expr, analyzer: Analyzer) -> None:
+        if not e.has_loads or e in self.seen:
+            return
         known = analyzer.assuming(substitute(cond, self.plain), memory=True)
         self.visit_all((e,), known)
 
     def visit(self, e: Expr, analyzer: Analyzer) -> None:
-        if not e.has_loads or (e, id(analyzer)) in self.seen:
+        if not e.has_loads or e in self.seen:
             return
-        self.seen.add((e, id(analyzer)))
+        self.seen.add(e)
         if isinstance(e, Select):
             self.visit(e.cond, analyzer)
             self.under(e.a, e.cond, analyzer)
@@ -192,12 +197,12 @@ class _Walk:
         for d, (index, size) in enumerate(zip(load.indices, load.buffer.shape)):
             if d == 0 and load.buffer in self.rows:
                 size = self.rows[load.buffer]
-            if (index, size, id(analyzer)) in self.inside:
+            if (index, size) in self.inside:
                 continue
             value = substitute(index, self.plain)
             wanted = all_of(binary("<=", 0, value), binary("<", value, size))
             if analyzer.prove(wanted) or holds_everywhere(analyzer, wanted):
-                self.inside.add((index, size, id(analyzer)))
+                self.inside.add((index, size))
                 continue
             low, high = analyzer.bounds(value)
             name = load.buffer.name

@@ -38,7 +38,7 @@ from tensorir.verifier.bounds import (
     range_text,
     shape_text,
 )
-from tensorir.visit import children, loads, stmt_exprs, substitute, variables
+from tensorir.visit import children, stmt_exprs, substitute, variables
 
 ONE = const(1)
 Ranges = tuple[tuple[Var, Expr], ...]
@@ -135,9 +135,10 @@ class _Scope:
     """Whether what is outside of blocks has to be proved too."""
 
     def assuming(self, cond: Expr, *, memory: bool = False) -> _Scope:
+        """With a condition more. What was in range without it still is."""
         known = self.analyzer.assuming(cond, memory=memory)
         conds = (*self.conds, cond)
-        return replace(self, analyzer=known, guarded=True, seen=set(), conds=conds)
+        return replace(self, analyzer=known, guarded=True, seen=set(self.seen), conds=conds)
 
     def views(self, index: Expr) -> Iterator[tuple[Expr, Analyzer]]:
         """`index` with what is known of the block's variables, then of the loops around.
@@ -274,7 +275,7 @@ def _expr(e: Expr, scope: _Scope) -> None:
     if isinstance(e, Select):
         _expr(e.cond, scope)
         for side, cond in ((e.a, e.cond), (e.b, Not(e.cond))):
-            if next(loads(side), None) is not None:
+            if side.has_loads and side not in scope.seen:
                 _expr(side, scope.assuming(cond, memory=True))
         return
     for child in children(e):

@@ -272,3 +272,21 @@ def test_the_work_grows_with_nested_choices_as_the_text_does(monkeypatch, size):
 def test_the_work_grows_with_reads_as_their_number_does(monkeypatch):
     one, many = [work(monkeypatch, reads(2, rows))["simplified"] for rows in (2, 4)]
     assert many <= 4.4 * one
+
+
+@pytest.mark.parametrize("choose", [
+    lambda e, n: te.select(e < float(n), e + 1.0, e), lambda e, n: te.select(e < float(n), n, e),
+], ids=["both", "one"])  # fmt: skip
+def test_what_is_read_inside_is_not_asked_again_where_more_is_known(monkeypatch, choose):
+    """Each choice reads the one inside of it two or three times."""
+
+    def rule(i):
+        e = V[i + 2]
+        for n in range(6):
+            e = choose(e, n)
+        return e
+
+    count = work(monkeypatch, lambda: te.compute((7,), rule, name="C"))
+    assert count["assumed"] <= 2 * 6 + 1
+    with pytest.raises(VerifyError, match="can read outside of 'V'"):
+        te.compute((8,), rule, name="C")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tensorir.buffer import Buffer
 from tensorir.errors import VerifyError
-from tensorir.expr import TRUE, BinOp, Expr, Var, const
+from tensorir.expr import TRUE, BinOp, Expr, Load, Not, Select, Var, const
 from tensorir.func import PrimFunc
 from tensorir.passes.rewriting import with_body
 from tensorir.stmt import (
@@ -26,6 +24,7 @@ from tensorir.stmt import (
 )
 from tensorir.text.parser import parse
 from tensorir.vector_expr import Ramp
+from tensorir.verifier import ranges
 from tensorir.verifier.program import verify
 from tensorir.verifier.types import check_types
 from tensorir.visit import walk
@@ -267,7 +266,7 @@ def test_a_broken_lowered_program_is_rejected(row):
 
 
 i, x = Var("i"), Var("x", "float32")
-A = Buffer("A", (8,), "float32")
+A, B = (Buffer(name, (8,), "float32") for name in "AB")
 ONE = const(1.0, "float32")
 EIGHT = const(8)
 
@@ -335,17 +334,50 @@ def test_an_extent_that_may_be_negative_or_empty_proves_nothing_else():
         verify(PrimFunc("f", (buffer,), (), For(Var("l"), vi.extent, wrong)))
 
 
-def test_it_is_fast():
+@pytest.fixture
+def asked(monkeypatch) -> list[Buffer]:
+    """The buffers of which an access was looked at, each time."""
+    found: list[Buffer] = []
+    look = ranges._access
+
+    def noted(verb, buffer, indices, scope):
+        found.append(buffer)
+        look(verb, buffer, indices, scope)
+
+    monkeypatch.setattr(ranges, "_access", noted)
+    return found
+
+
+def test_a_program_that_was_proved_is_not_looked_through_again(asked):
     func = parse(CONV)
     verify(func)
-    best = min(_seconds(func) for _ in range(5))
-    assert best < 0.05
+    assert {buffer.name for buffer in asked} == {"X", "W", "P", "Y"}
+    del asked[:]
+    verify(with_body(func, func.body))
+    assert not asked
 
 
-def _seconds(func: PrimFunc) -> float:
-    start = time.thread_time()  # whatever else the machine does
-    verify(func)
-    return time.thread_time() - start
+CHOICES = {
+    "then": lambda cond, a, b: Select(cond, a, b),
+    "else": lambda cond, a, b: Select(Not(cond), b, a),
+    "both": lambda cond, a, b: BinOp("+", Select(cond, a, ONE), Select(Not(cond), b, a)),
+}
+
+
+def chosen(choose, value: Expr) -> PrimFunc:
+    """Five choices, each of which reads the one inside of it three times or more."""
+    for n in range(5):
+        value = choose(BinOp("<", value, const(float(n), "float32")), value + 1.0, value)
+    vi = IterVar(i, EIGHT, IterKind.SPATIAL, Var("l"))
+    return PrimFunc("f", (A, B), (), For(Var("l"), EIGHT, Block("b", (vi,), Store(B, (i,), value))))
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_what_is_in_range_is_not_asked_again_where_more_is_known(name, asked):
+    verify(chosen(CHOICES[name], Load(A, (i,))))
+    assert asked.count(A) == 1
+    with pytest.raises(VerifyError, match="reads A"):
+        verify(chosen(CHOICES[name], Load(A, (i + 1,))))
 
 
 def test_a_block_that_was_proved_is_proved_again_in_other_surroundings():
