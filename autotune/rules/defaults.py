@@ -49,22 +49,24 @@ def choose(
     allowed = DEFAULT_NUMERICS if numerics is None else numerics
     start = first or first_start(func, allowed)
 
-    def planned(start: Start, most: float = inf) -> Chosen | None:
-        sketch = _first(sketches_of(start, device, allowed, most=most), constants)
+    def planned(start: Start, most: float = inf, told: bool = False) -> Chosen | None:
+        found = sketches_of(start, device, allowed, most=most, told=told)
+        sketch = _first(found, constants)
         return None if sketch is None else Chosen(start, sketch)
 
-    best: Chosen | None = None
+    best = whole = None
     algorithms = other_algorithms(allowed, device, numerics is not None)
     for block in reductions(start.schedule) if algorithms else ():
         now = start if best is None else best.start
         made = [with_algorithm(now, block, algorithm) for algorithm in algorithms]
-        tried = [found for start in made if start is not None and (found := planned(start))]
+        told = [planned(start, told=True) for start in made if start is not None]
+        tried = [found for found in told if found is not None]
         if not tried:
             continue
         if best is None:  # which need not be planned where it cannot be the best
             totals = [_cycles(each.sketch, (), constants) for each in tried]
             least, n = min((inf if total is None else total, n) for n, total in enumerate(totals))
-            best = planned(start, SURELY * least)
+            best = whole = planned(start, SURELY * least)
             if best is None:
                 best = tried[n]
                 continue
@@ -76,7 +78,10 @@ def choose(
         ]
         if better:
             best = tried[min(better)[1]]
-    best = best or planned(start)
+    if best is None:
+        best = planned(start)
+    elif best is not whole and len(best.sketch.plans) > 1:  # asked of what the others leave
+        best = planned(best.start)
     assert best is not None
     return best
 

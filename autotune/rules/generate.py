@@ -72,10 +72,14 @@ def sketches_of(
     many: bool = False,
     rng: random.Random | None = None,
     most: float = inf,
+    told: bool = False,
 ) -> Iterator[PlannedSketch]:
-    """What the rules make of a program; nothing where that surely takes more than `most` cycles."""
+    """What the rules make of a program; nothing where that surely takes more than `most` cycles.
+
+    `told` is for what is only asked for its estimates: nothing is scheduled to plan what is left.
+    """
     rng, used = rng or random.Random(0), start.name
-    for sketch in _sketches(start.schedule, device, numerics, not used, many, rng, most):
+    for sketch in _sketches(start.schedule, device, numerics, not used, many, rng, most, told):
         yield replace(sketch, name=f"{used}:{sketch.name}" if used else sketch.name, algorithm=used)
 
 
@@ -87,6 +91,7 @@ def _sketches(
     many: bool,
     rng: random.Random,
     most: float,
+    told: bool,
 ) -> Iterator[PlannedSketch]:
     """What the rules make of a program; with `many`, what searches want besides: general nests too,
     if it is the one that was `written`, and no other algorithm for it."""
@@ -110,7 +115,7 @@ def _sketches(
     asked += _parts(base, groups, rules, device, numerics, rng if many else None, before, kept)
     order = [str(name) for name in base.get_blocks()]  # what copies wants its producer as written
     asked.sort(key=lambda part: -order.index(part[0]))
-    parts = list(_one_by_one(base, asked))
+    parts = [of(base) for _, of in asked] if told else list(_one_by_one(base, asked))
     for plans in combined(parts, rng):
         yield replace(_sketch(base, plans, many), ways=ways(parts))
     if many and written and rules.general is not None:

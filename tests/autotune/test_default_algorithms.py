@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from autotune import Database, default_schedule, tune
 from autotune.rules import choose, default_candidate, default_sketch, make_space, sketches
 from autotune.rules.contraction import ContractionPlan
+from autotune.rules.winograd import WinogradStages
 from backends import build
 from benchmarks.general.renamed import NAMINGS, renamed
 from schedule import Schedule
@@ -28,16 +30,23 @@ def convolved(x, w, name, **options):
     return ops.conv2d(x, w, padding=1, name=name, **options)
 
 
+@cache
 def conv(c, o, size, layout="NCHW"):
     x = te.placeholder((1, c, size, size) if layout == "NCHW" else (1, size, size, c), name="x")
     w = te.placeholder((o, c, 3, 3) if layout == "NCHW" else (3, 3, c, o), name="w")
     return te.create_prim_func([x, w, convolved(x, w, "out", layout=layout)], name="conv")
 
 
-def algorithms(func, numerics="algebraic", constants=("w",), device=CPU):
+@cache
+def default(func, numerics="algebraic", constants=("w",)):
+    """What needs no tuning, of which several tests ask something: each algorithm is planned."""
+    found = choose(func, CPU, numerics, constants)
+    return found.start.schedule, found.sketch.build(found.sketch.values(constants))
+
+
+def algorithms(func, numerics="algebraic", constants=("w",)):
     """By block, of the program that needs no tuning."""
-    made = choose(func, device, numerics, constants).start.schedule
-    return made.func.attrs.get("algorithms", {})
+    return default(func, numerics, constants)[0].func.attrs.get("algorithms", {})
 
 
 def cycles(func, constants=("w",)):
@@ -69,7 +78,7 @@ def test_the_algorithm_of_the_least_estimated_time(sizes, layout, wins):
      ("mixed", True)],
 )  # fmt: skip
 def test_only_where_the_numerics_asked_for_allow_it(numerics, allowed):
-    made = default_schedule(conv(*WINS), TARGET, ("w",), numerics)
+    _, made = default(conv(*WINS), numerics)
     assert bool(made.func.attrs.get("algorithms")) == allowed
     assert ("use_algorithm" in str(made.trace.as_python())) == allowed
     assert made.numerics == ("algebraic" if allowed else made.numerics)
@@ -79,7 +88,8 @@ def test_only_where_the_numerics_asked_for_allow_it(numerics, allowed):
 def test_it_is_the_estimate_that_decides():
     """Other costs of the same processor, another choice; and weights that are no constants."""
     slow = replace(CPU, costs=replace(CPU.costs, copy=200.0))
-    assert algorithms(conv(*WINS)) and not algorithms(conv(*WINS), device=slow)
+    assert algorithms(conv(*WINS))
+    assert not choose(conv(*WINS), slow, "algebraic", ("w",)).start.name
     wide = conv(256, 256, 4)
     assert algorithms(wide)["out"].startswith("winograd")
     assert not algorithms(wide, constants=()).get("out", "").startswith("winograd")
@@ -99,21 +109,16 @@ def test_each_block_by_itself():
     assert algorithms(func, constants=names) == {"large": alone}
 
 
-@pytest.fixture(scope="module")
-def plain():
-    """The algorithms of the program that `test_names_decide_nothing` renames."""
-    return list(algorithms(conv(32, 32, 8)).values())
-
-
 @pytest.mark.parametrize("naming", NAMINGS.values(), ids=NAMINGS)
-def test_names_decide_nothing(naming, plain):
+def test_names_decide_nothing(naming):
     func = renamed(conv(32, 32, 8), naming)
-    assert list(algorithms(func, constants=(func.inputs[1].name,)).values()) == plain
+    found = algorithms(func, constants=(func.inputs[1].name,))
+    assert [*found.values()] == [*algorithms(conv(32, 32, 8)).values()]
 
 
 def test_a_plan_that_cannot_tell_its_time_is_not_compared(monkeypatch):
     monkeypatch.setattr(ContractionPlan, "estimate", lambda self, constants=(): None)
-    assert algorithms(conv(*WINS)) == {}
+    assert not choose(conv(*WINS), CPU, "algebraic", ("w",)).start.name
 
 
 def test_the_search_begins_with_the_same():
@@ -121,7 +126,7 @@ def test_the_search_begins_with_the_same():
     for numerics in ("reassociated", "algebraic"):
         space = make_space(func, CPU, numerics, constants=("w",))
         first = default_candidate(space, ("w",))
-        made = default_schedule(func, TARGET, ("w",), numerics)
+        _, made = default(func, numerics)
         assert str(space.build(first).func) == str(made.func)
         assert (numerics == "algebraic") == first.sketch.startswith("winograd")
 
@@ -153,8 +158,16 @@ def test_a_search_of_one_trial_measures_the_default(pretended, tmp_path):
     assert str(replayed.func) == str(made.func)
 
 
-def test_two_convolutions_and_what_is_around_them():
-    """The kernel computes the same, with stages of their own for each."""
+def test_two_convolutions_and_what_is_around_them(monkeypatch):
+    """The kernel computes the same, with stages of their own for each; nothing is scheduled for
+    algorithms that are only compared with them."""
+    applied, apply = [], WinogradStages.apply
+
+    def noted(plan, sch, values):
+        applied.append(sch.func.attrs["algorithms"])
+        apply(plan, sch, values)
+
+    monkeypatch.setattr(WinogradStages, "apply", noted)
     x = te.placeholder((1, 32, 8, 8), name="x")
     u, v = (te.placeholder((32, 32, 3, 3), name=name) for name in "uv")
     y = ops.relu(convolved(ops.relu(x), u, "y"))
@@ -162,6 +175,7 @@ def test_two_convolutions_and_what_is_around_them():
     func = te.create_prim_func([x, u, v, z], name="net")
     made = default_schedule(func, "c -threads=2", ("u", "v"), "algebraic")
     assert set(made.func.attrs["algorithms"]) == {"y", "z"}
+    assert applied and all(used == made.func.attrs["algorithms"] for used in applied)
     rng = np.random.default_rng(0)
     arrays = [rng.random(p.const_shape, np.float32) - 0.5 for p in func.inputs]
     (wanted,) = reference(func, *arrays)

@@ -9,7 +9,9 @@ import pytest
 
 from autotune import default_schedule
 from autotune.gpu.count import works_of
-from autotune.rules import default_candidates, make_space
+from autotune.rules import default_sketch
+from autotune.rules.alternatives import first_start, reductions, with_algorithm
+from autotune.rules.generate import sketches_of
 from autotune.rules.gpu.online import LIKELY, OnlinePlan
 from autotune.rules.gpu.product import ProductPlan, contraction_of, least_cycles
 from autotune.rules.gpu.tiles import tile_plans
@@ -88,12 +90,14 @@ def test_between_other_stages():
     flat = te.compute((70, 8), lambda i, c: mixed[0, c // 4, i, c % 4], name="flat")
     out = ops.add(ops.matmul(flat, weights[3], name="last"), x, name="out")
     func = te.create_prim_func([x, *weights, out])
-    space = make_space(func, device_of(TARGET))
-    found = [c for c in default_candidates(space) if c.sketch.startswith("online_64")]
-    assert found and "online" in found[0].sketch.partition(":")[2]
+    device, start = device_of(TARGET), first_start(func, "reassociated")
+    (block,) = [b for b in reductions(start.schedule) if with_algorithm(start, b, "online_64")]
+    used = with_algorithm(start, block, "online_64")
+    sketch = default_sketch(sketches_of(used, device, "reassociated"), ())
+    assert "online" in [plan.name for plan in sketch.plans]
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal(p.const_shape).astype(p.dtype) for p in func.inputs]
-    kernel = build(space.build(found[0]), EMULATOR)
+    kernel = build(sketch.build(sketch.values()), EMULATOR)
     np.testing.assert_allclose(kernel(*inputs), reference(func, *inputs)[0], 1e-4, 1e-4)
 
 
