@@ -3,11 +3,13 @@ of a rewriting computes what the program does."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
 from autotune.gpu.count import works_of
-from autotune.gpu.work import cycles
+from autotune.gpu.work import Work, cycles
 from autotune.rules import choose
 from autotune.rules.gpu.reductions import reduction_plans
 from autotune.rules.gpu.scan import rows_of_scans
@@ -138,10 +140,31 @@ def scheduled(func: PrimFunc) -> tuple[list[str], Schedule]:
     return [plan.name for plan in sketch.plans], sketch.build(sketch.values())
 
 
-def planned(func: PrimFunc) -> tuple[list[str], float]:
-    """The names of the plans of the default schedule, and its transactions."""
+class Planned(NamedTuple):
+    """The names of the plans of a default schedule, and what its kernels ask for."""
+
+    plans: list[str]
+    works: list[Work]
+
+    @property
+    def sectors(self) -> float:
+        """Transactions of all kernels."""
+        return sum(work.sectors for work in self.works)
+
+    @property
+    def conflicts(self) -> float:
+        """Wavefronts of the worst kernel, over those without conflicts of banks."""
+        return max([work.wavefronts / work.free for work in self.works if work.free] or [1.0])
+
+    @property
+    def cycles(self) -> float:
+        """Of all kernels, by the estimate."""
+        return cycles(self.works, DEVICE)
+
+
+def planned(func: PrimFunc) -> Planned:
     names, sch = scheduled(func)
-    return names, sum(work.sectors for work in works_of(sch.func, DEVICE))
+    return Planned(names, works_of(sch.func, DEVICE))
 
 
 def chosen_forms(func: PrimFunc, kinds: tuple[str, ...]) -> list[Form]:
@@ -155,22 +178,15 @@ def chosen_forms(func: PrimFunc, kinds: tuple[str, ...]) -> list[Form]:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_forms_have_the_plan_of_the_plain_program(name):
     func, kinds = PROGRAMS[name]
-    plans, sectors = planned(func)
-    met = conflicts(func)
+    plain = planned(func)
     forms = chosen_forms(func, kinds)
     missing = [kind for kind in kinds if not any(kind in (f.kind, f.name) for f in forms)]
     assert not missing, "they rewrite nothing here"
     for form in forms:
-        found, moved = planned(form.func)
-        assert found == plans, form.name
-        assert moved <= MORE * sectors, form.name
-        assert conflicts(form.func) <= MORE * met, form.name
-
-
-def conflicts(func: PrimFunc) -> float:
-    """Wavefronts of the worst kernel, over those without conflicts of banks."""
-    works = works_of(scheduled(func)[1].func, DEVICE)
-    return max([work.wavefronts / work.free for work in works if work.free] or [1.0])
+        found = planned(form.func)
+        assert found.plans == plain.plans, form.name
+        assert found.sectors <= MORE * plain.sectors, form.name
+        assert found.conflicts <= MORE * plain.conflicts, form.name
 
 
 SCALED = {
@@ -186,19 +202,15 @@ SCALED = {
 }
 
 
-def seconds(func: PrimFunc) -> float:
-    return cycles(works_of(scheduled(func)[1].func, DEVICE), DEVICE)
-
-
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SCALED)
 def test_a_factor_more_takes_no_longer(name):
     func = SCALED[name]
-    plain = seconds(func)
+    plain = planned(func)
     forms = chosen_forms(func, ("scaled",))
     assert {form.name for form in forms} >= {"scaled by row", "scaled by column"}
     for form in forms:
-        assert seconds(form.func) <= MORE * plain, form.name
+        assert planned(form.func).cycles <= MORE * plain.cycles, form.name
 
 
 TURNED_RESULTS = {
@@ -220,11 +232,10 @@ TURNED_RESULTS = {
 @pytest.mark.parametrize("name", TURNED_RESULTS)
 def test_what_is_turned_moves_no_more_whatever_it_is_computed_of(name):
     func, rewriting, plan = TURNED_RESULTS[name]
-    _, sectors = planned(func)
     (form,) = (form for form in forms_of(func, ("permuted",)) if form.name == rewriting)
-    plans, moved = planned(form.func)
-    assert plans == [plan]
-    assert moved <= MORE * sectors
+    found = planned(form.func)
+    assert found.plans == [plan]
+    assert found.sectors <= MORE * planned(func).sectors
 
 
 def test_few_batches_that_lie_side_by_side_share_what_they_read():
@@ -249,8 +260,7 @@ AROUND = {
 def test_reductions_have_their_rule_whatever_they_read(name):
     func, expected = AROUND[name]
     (form,) = forms_of(func, ("embedded",))
-    plans, _ = planned(form.func)
-    assert plans == expected
+    assert scheduled(form.func)[0] == expected
 
 
 def test_batches_of_any_size_have_the_plan_of_the_plain_program():
@@ -259,7 +269,7 @@ def test_batches_of_any_size_have_the_plan_of_the_plain_program():
         (8, 64, 28, 28), (64, 32, 4, 4),
     )  # fmt: skip
     (form,) = forms_of(func, ("symbolic",))
-    assert planned(form.func)[0] == ["product"]
+    assert scheduled(form.func)[0] == ["product"]
 
 
 SYMBOLIC = {
@@ -277,8 +287,9 @@ SYMBOLIC = {
 def test_a_symbolic_size_counts_as_the_usual_one(name):
     func = SYMBOLIC[name]
     (form,) = forms_of(func, ("symbolic",))
-    assert planned(form.func)[0] == planned(func)[0]
-    assert seconds(form.func) == pytest.approx(seconds(func), rel=MORE - 1)
+    found, usual = planned(form.func), planned(func)
+    assert found.plans == usual.plans
+    assert found.cycles == pytest.approx(usual.cycles, rel=MORE - 1)
 
 
 def stage(shape, made, value) -> PrimFunc:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from autotune.rules.inlined import inline_stages
 from backends import ObjectCache, build, resolve
 from schedule import Schedule
 from schedule.library import Contraction, find_contraction, make_nest
-from tensorir import Block, Cpu, PrimFunc, reference, te
+from tensorir import Cpu, PrimFunc, reference, te
 
 CPUS = tuple(Cpu(resolve(f"c -vector_bits=512 -threads={n}")) for n in (1, 2))
 LITTLE = tuple(Cpu(resolve(f"c -vector_bits=512 -l2=40960 -threads={n}")) for n in (1, 2))
@@ -115,26 +114,20 @@ def firsts(base: Schedule, sch: Schedule, c: Contraction, operand: int) -> list[
     """The places of an operand in the order in which the loops come to them first."""
     node = sch.state.block(c.block)
     loops = {str(loop): sch.state.loop(loop).const_extent or 0 for loop in sch.get_loops(c.block)}
-    bindings = [compile(str(it.binding), it.var.name, "eval") for it in node.iters]
+    turns = dict(zip(loops, np.indices(tuple(loops.values())).reshape(len(loops), -1)))
+    values = [eval(str(it.binding), {}, turns) for it in node.iters]
+    extents = [int(str(it.extent)) for it in node.iters]
+    inside = np.all([value < extent for value, extent in zip(values, extents)], axis=0)
+    of = {it.var.name: value for it, value in zip(node.iters, values)}
     named = [it.var.name for it in base.state.block(c.block).iters]
-    found: dict[int, None] = {}
-    for values in product(*map(range, loops.values())):
-        at = [eval(code, dict(zip(loops, values))) for code in bindings]
-        if any(value >= (c_extent or 0) for value, c_extent in zip(at, extents(node))):
-            continue  # beyond the end of an axis
-        of = {it.var.name: value for it, value in zip(node.iters, at)}
-        place = 0
-        for axis, step in zip(c.axes, c.operands[operand].strides):
-            index = 0
-            for digit in axis.digits:
-                index = index * (digit.extent or 0) + of[named[digit.place]]
-            place += index * (step or 0)
-        found[place] = None
-    return list(found)
-
-
-def extents(node: Block) -> list[int]:
-    return [int(str(it.extent)) for it in node.iters]
+    place = np.zeros(inside.shape, int)
+    for axis, step in zip(c.axes, c.operands[operand].strides):
+        index = np.zeros(inside.shape, int)
+        for digit in axis.digits:
+            index = index * (digit.extent or 0) + of[named[digit.place]]
+        place += index * (step or 0)
+    _, first = np.unique(place[inside], return_index=True)
+    return [int(n) for n in place[inside][np.sort(first)]]
 
 
 @pytest.mark.parametrize("name", [*SMALL, *SHARED])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autotune.rules import make_space
-from autotune.rules.generate import NESTS
+from autotune.rules.generate import NESTS, sketches
 from autotune.rules.nest import finish_nest
 from autotune.rules.nests.decide import MOST_CODE, reassociates
 from autotune.rules.nests.places import INLINE
@@ -29,10 +29,16 @@ import workloads  # noqa: E402
 SMALL = Cpu(Target(vector_bits=128, threads=2, features=("fma",), l1d=32 << 10, l2=1 << 20))
 
 
+def general(func, device=SMALL, numerics="mixed"):
+    """The sketch of the general nests of a program, if it has one; no later ones are made."""
+    found = sketches(func, device, numerics, many=True)
+    return next((sketch for sketch in found if sketch.name == NESTS), None)
+
+
 def point(func, **wanted):
     """The candidate of the general nests with these values: `block_what` for `block.what`, and
     `block_x` for the tile of the block's axis at that place. What is not said needs no tuning."""
-    sketch = make_space(func, SMALL).sketches[NESTS]
+    sketch = general(func)
     values = sketch.values()
     for name, value in wanted.items():
         block, _, what = name.partition("_")
@@ -121,7 +127,7 @@ def test_planes_slide_through_a_volume_is_a_point():
 
 def drawn(func, count, seed=0, device=SMALL, numerics="mixed"):
     """Candidates of the general nests, as schedules; None for those that primitives refuse."""
-    sketch = make_space(func, device, numerics).sketches.get(NESTS)
+    sketch = general(func, device, numerics)
     rng = random.Random(seed)
     for _ in range(count if sketch is not None else 0):
         candidate = sketch.sample(rng)
@@ -246,7 +252,7 @@ def test_all_blocks_have_nests_and_their_places():
     ],
 )
 def test_what_does_not_go_together_is_refused_by_name(wanted, reason):
-    sketch = make_space(by_hand.blur((64, 64)), SMALL).sketches[NESTS]
+    sketch = general(by_hand.blur((64, 64)))
     values = sketch.values()
     values.update({"B0.tile[vi0]": (4, 4), "B0.tile[vi1]": (1, 16), "B0.threads": 0})
     for name, value in wanted.items():

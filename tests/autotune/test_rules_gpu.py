@@ -12,6 +12,7 @@ from autotune import default_schedule
 from autotune.gpu.count import rooms_of, works_of
 from autotune.gpu.work import cycles
 from autotune.rules import default_sketch, sketches
+from autotune.rules.generate import PlannedSketch
 from autotune.rules.gpu.move import MovePlan
 from backends import ObjectCache, build
 from benchmarks.gpus.rows import LONG_SCANS
@@ -30,10 +31,19 @@ def program(make: Callable[..., Any], *shapes: tuple[Any, ...], dtype: str = "fl
     return te.create_prim_func([*inputs, make(*inputs)], name="program")
 
 
+def planned(func: PrimFunc) -> PlannedSketch:
+    """What the default schedule is built of."""
+    return default_sketch(sketches(func, DEVICE, "reassociated"), ())
+
+
+def names(sketch: PlannedSketch) -> list[str]:
+    """Those of its plans, in program order."""
+    return [plan.name for plan in sketch.plans][::-1]
+
+
 def plans(func: PrimFunc) -> list[str]:
     """The names of the plans of the default schedule, in program order."""
-    sketch = default_sketch(sketches(func, DEVICE, "reassociated"), ())
-    return [plan.name for plan in sketch.plans][::-1]
+    return names(planned(func))
 
 
 def arrays(func: PrimFunc, size: int = 7) -> list[np.ndarray]:
@@ -42,10 +52,10 @@ def arrays(func: PrimFunc, size: int = 7) -> list[np.ndarray]:
     return [rng.integers(-4, 5, shape).astype(p.dtype) for p, shape in zip(func.inputs, shapes)]
 
 
-def right(func: PrimFunc, cache: ObjectCache, size: int = 7) -> None:
-    """The default schedule computes what the definition does, and no check has a report."""
+def right(func: PrimFunc, sch: Schedule, cache: ObjectCache, size: int = 7) -> None:
+    """The schedule computes what the definition does, and no check has a report."""
     given = arrays(func, size)
-    kernel = build(default_schedule(func, EMULATOR), f"{EMULATOR} {CHECKED}", cache=cache)
+    kernel = build(sch, f"{EMULATOR} {CHECKED}", cache=cache)
     found = kernel(*given)
     results = found if isinstance(found, tuple) else (found,)
     for one, wanted in zip(results, reference(func, *given), strict=True):
@@ -110,8 +120,9 @@ RULED = {
 @pytest.mark.parametrize("name", RULED)
 def test_each_family_has_its_rule_and_is_right(name, cache):
     func, expected = RULED[name]
-    assert plans(func) == expected
-    right(func, cache)
+    sketch = planned(func)
+    assert names(sketch) == expected
+    right(func, sketch.build(sketch.values()), cache)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +184,7 @@ ANY = {
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ANY)
 def test_any_extent_and_type(name, cache):
-    right(ANY[name], cache, size=19)
+    right(ANY[name], default_schedule(ANY[name], EMULATOR), cache, size=19)
 
 
 def least(func: PrimFunc) -> float:
@@ -291,10 +302,10 @@ SCANS = {
 def test_rows_of_scans_are_independent(name, cache):
     """A thread has a row, and what steps read is fetched for some of them at once."""
     func = SCANS[name]
-    assert "recurrence" in plans(func)
-    sketch = default_sketch(sketches(func, DEVICE, "reassociated"), ())
+    sketch = planned(func)
+    assert "recurrence" in names(sketch)
     assert any("each thread takes a row through all of them" in note for note in sketch.notes())
-    right(func, cache, size=6)
+    right(func, sketch.build(sketch.values()), cache, size=6)
 
 
 SHARED = {
@@ -308,8 +319,9 @@ SHARED = {
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SHARED)
 def test_rows_of_associative_scans_have_many_threads(name, cache):
-    assert plans(SHARED[name]) == ["scan"]
-    right(SHARED[name], cache, size=6)
+    sketch = planned(SHARED[name])
+    assert names(sketch) == ["scan"]
+    right(SHARED[name], sketch.build(sketch.values()), cache, size=6)
 
 
 def test_threads_of_scans_cost_few_steps():
@@ -375,15 +387,14 @@ def test_many_rows_of_a_scan_take_about_as_long_as_memory(axis):
 
 def test_what_no_rule_takes_says_so():
     """Rows that read each other's states: nothing but the elements of a step is independent."""
-    sketch = default_sketch(sketches(decay(5, 6, shift=1), DEVICE, "reassociated"), ())
+    sketch = planned(decay(5, 6, shift=1))
     assert any("what is independent in it is bound when it is lowered" in n for n in sketch.notes())
 
 
 def test_a_program_of_several_kernels_is_made_by_what_its_plans_tried(monkeypatch):
     x, w, v = (te.placeholder((64, 64), name=name) for name in "xwv")
     y = ops.softmax(ops.matmul(ops.gelu(ops.matmul(x, w, name="first")), v, name="second"))
-    func = te.create_prim_func([x, w, v, y])
-    sketch = default_sketch(sketches(func, DEVICE, "reassociated"), ())
+    sketch = planned(te.create_prim_func([x, w, v, y]))
     values = sketch.values()
     assert [plan.name for plan in sketch.plans] == ["chain", "product", "product"]
     again: list[object] = []
@@ -393,10 +404,9 @@ def test_a_program_of_several_kernels_is_made_by_what_its_plans_tried(monkeypatc
     assert not again
 
 
-def notes(func: PrimFunc) -> list[str]:
-    """What the default sketch says is impossible."""
-    found = default_sketch(sketches(func, DEVICE, "reassociated"), ()).notes()
-    return [note for note in found if note.startswith("impossible")]
+def notes(sketch: PlannedSketch) -> list[str]:
+    """What it says is impossible."""
+    return [note for note in sketch.notes() if note.startswith("impossible")]
 
 
 def test_a_chain_that_is_refused_is_told(monkeypatch):
@@ -406,9 +416,9 @@ def test_a_chain_that_is_refused_is_told(monkeypatch):
         raise ScheduleError("rows", block, "no room today", "", sch.state, sch.trace)
 
     monkeypatch.setattr(library.gpu, "rows", refuse)
-    func = program(softmax, (70, 300))
-    assert "chain" not in plans(func)
-    assert "impossible: the chain that ends in 'S': no room today" in notes(func)
+    sketch = planned(program(softmax, (70, 300)))
+    assert "chain" not in names(sketch)
+    assert "impossible: the chain that ends in 'S': no room today" in notes(sketch)
 
 
 def test_a_likely_point_of_a_chain_that_is_refused_is_told():
@@ -417,9 +427,9 @@ def test_a_likely_point_of_a_chain_that_is_refused_is_told():
         total = te.compute((64,), lambda i: te.sum(x[i, k] * x[i, k + 1], axis=k), name="total")
         return te.compute((64, 64), lambda i, j: x[i, j] * total[i], name="S")
 
-    func = program(neighbours, (64, 64))
-    assert plans(func) == ["chain"]
-    assert any("a likely point of the chain that ends in 'S'" in note for note in notes(func))
+    sketch = planned(program(neighbours, (64, 64)))
+    assert names(sketch) == ["chain"]
+    assert any("a likely point of the chain that ends in 'S'" in note for note in notes(sketch))
 
 
 def test_results_that_their_user_does_not_store_are_told():
@@ -427,5 +437,5 @@ def test_results_that_their_user_does_not_store_are_told():
         y = ops.matmul(x, w, name="product")
         return te.compute((16, 64), lambda i, j: y[2 * i, j] + y[2 * i + 1, j], name="S")
 
-    told = notes(program(pairs, (32, 64), (64, 64)))
+    told = notes(planned(program(pairs, (32, 64), (64, 64))))
     assert any(note.startswith("impossible: 'product' stored by its user: block") for note in told)

@@ -13,7 +13,7 @@ from autotune.gpu import count
 from autotune.gpu.count import rooms_of, works_of
 from autotune.gpu.work import cycles
 from autotune.rules.defaults import default_sketch, make_space
-from autotune.rules.generate import sketches
+from autotune.rules.generate import PlannedSketch, sketches
 from autotune.rules.gpu import tiles
 from autotune.rules.gpu.product import ProductPlan, contraction_of
 from autotune.rules.gpu.tile_cycles import TileCounts
@@ -124,11 +124,20 @@ SMALL = {
 }  # fmt: skip
 
 
-def plan_of(func: PrimFunc) -> TileCounts:
-    """What the tiles of the default schedule take, of the only block that has some."""
-    sketch = default_sketch(sketches(func, DEVICE, "reassociated"), ())
+def planned(func: PrimFunc) -> PlannedSketch:
+    """What the default schedule is built of."""
+    return default_sketch(sketches(func, DEVICE, "reassociated"), ())
+
+
+def tiles_of(sketch: PlannedSketch) -> TileCounts:
+    """What its tiles take, of the only block that has some."""
     (plan,) = (plan for plan in sketch.plans if isinstance(plan, ProductPlan))
     return plan.chosen
+
+
+def plan_of(func: PrimFunc) -> TileCounts:
+    """What the tiles of the default schedule take, of the only block that has some."""
+    return tiles_of(planned(func))
 
 
 def given(func: PrimFunc) -> list[np.ndarray]:
@@ -140,9 +149,9 @@ def given(func: PrimFunc) -> list[np.ndarray]:
 @pytest.mark.parametrize("name", SMALL)
 def test_any_shape_is_right_without_races(name, cache):
     func, arrays = SMALL[name], given(SMALL[name])
-    sketch = default_sketch(sketches(func, DEVICE, "reassociated"), ())
+    sketch = planned(func)
     assert {plan.name for plan in sketch.plans} & {"product", "windows"}
-    kernel = build(default_schedule(func, CHECKED), CHECKED, cache=cache)
+    kernel = build(sketch.build(sketch.values()), CHECKED, cache=cache)
     np.testing.assert_allclose(kernel(*arrays), reference(func, *arrays)[0], rtol=1e-5)
     assert not kernel.findings.reports
 
@@ -210,7 +219,7 @@ def test_phases_of_a_stride_are_interleaved_in_one_kernel(stride):
 
 def test_sums_of_one_term_are_left_to_other_rules():
     func = conv((1, 1, 5, 5), (2, 1, 1, 1))
-    sketch = default_sketch(sketches(func, DEVICE, "reassociated"), ())
+    sketch = planned(func)
     assert not any(isinstance(plan, ProductPlan) for plan in sketch.plans)
 
 
@@ -258,9 +267,8 @@ def test_sizes_that_divide_nothing_are_no_question_for_each_term(func):
     matmul(17, 4099, 4096), conv((1, 5, 5, 128), (3, 3, 128, 4), layout="NHWC"),
 ], ids=["product", "convolution"])  # fmt: skip
 def test_parts_of_sums_are_accepted_whatever_divides(func):
-    counts = plan_of(func)
-    assert counts.plan.split > 1
-    sketch = default_sketch(sketches(func, DEVICE, "reassociated"), ())
+    sketch = planned(func)
+    assert tiles_of(sketch).plan.split > 1
     assert not [note for note in sketch.notes() if note.startswith("impossible: tile ")]
 
 
@@ -323,9 +331,10 @@ def test_operands_are_laid_out_ahead_in_whole_sectors(func, cache):
 def test_large_products_read_whole_sectors(func, laid):
     """Operands whose rows begin anywhere are laid out ahead where that moves less in all. Blocks
     are drawn for the second count: of few blocks it is less sure."""
-    counts = plan_of(func)
+    sketch = planned(func)
+    counts = tiles_of(sketch)
     assert len(counts.plan.laid) == laid
-    works = works_of(default_schedule(func, DEVICE.target).func, Gpu(DEVICE.target))
+    works = works_of(sketch.build(sketch.values()).func, Gpu(DEVICE.target))
     assert len(works) == 1 + laid
     assert counts.transactions == pytest.approx(sum(work.sectors for work in works), rel=0.06)
     for tile in counts.tiles if laid else ():
@@ -338,7 +347,7 @@ def test_defaults_can_be_launched():
     where lanes have parts of a row and of a pixel."""
     gpu = Gpu(DEVICE.target)
     func = conv((32, 56, 56, 128), (3, 3, 128, 128), padding=1, layout="NHWC")
-    sketch = default_sketch(sketches(func, DEVICE, "reassociated"), ())
+    sketch = planned(func)
     assert not [note for note in sketch.notes() if note.startswith("impossible: tile ")]
     works = works_of(sketch.build(sketch.values()).func, gpu)
     assert all(work.at_once(gpu) for work in works)
@@ -440,8 +449,7 @@ def test_results_in_another_order_have_tiles_along_what_is_read(name):
 def test_what_was_refused_is_said(monkeypatch):
     """Tiles that the estimate put before the default's, with the reason."""
     monkeypatch.setattr(ProductPlan, "_make", refusing(ProductPlan._make))
-    space = sketches(matmul(64, 48, 32), DEVICE, "reassociated")
-    sketch = default_sketch(space, ())
+    sketch = planned(matmul(64, 48, 32))
     (plan,) = (plan for plan in sketch.plans if isinstance(plan, ProductPlan))
     assert plan.chosen.plan == plan.found[1].plan
     (note,) = (note for note in sketch.notes() if note.startswith("impossible: tile "))
@@ -455,7 +463,7 @@ def test_a_product_without_tiles_says_so(monkeypatch):
         raise TensorIRError("no room at all")
 
     monkeypatch.setattr(ProductPlan, "_make", refuse)
-    sketch = default_sketch(sketches(matmul(64, 48, 40), DEVICE, "reassociated"), ())
+    sketch = planned(matmul(64, 48, 40))
     assert not any(isinstance(plan, ProductPlan) for plan in sketch.plans)
     notes = [note for note in sketch.notes() if note.startswith("impossible: tile ")]
     assert notes and all(note.endswith("no room at all") for note in notes)
@@ -487,8 +495,9 @@ def test_few_results_of_long_sums_have_blocks_for_parts_of_them():
 def test_the_estimate_counts_what_the_emulator_counts(cache):
     """Sectors of the operands of a product of whole tiles, and of its result."""
     func = matmul(128, 128, 32)
-    counts = plan_of(func)
-    kernel = build(default_schedule(func, CHECKED), CHECKED, cache=cache)
+    sketch = planned(func)
+    counts = tiles_of(sketch)
+    kernel = build(sketch.build(sketch.values()), CHECKED, cache=cache)
     kernel(*given(func))
     assert counts.plan.split == 1
     found = sum(c.transactions for c in kernel.findings.counts if c.space == "global")

@@ -17,11 +17,6 @@ EMULATOR = "cuda-emulator -arch=sm_90a"
 CHECKED = f"{EMULATOR} -check=races,uninitialised"
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory) -> ObjectCache:
-    return ObjectCache(tmp_path_factory.mktemp("cache"))
-
-
 @pytest.mark.parametrize("name", ["any", "all"])
 @pytest.mark.parametrize(
     "shape, axis", [((9, 70), 1), ((70, 9), 0), ((2, 900), 1), ((3, 5, 40), (0, 2)), ((5000,), 0)]

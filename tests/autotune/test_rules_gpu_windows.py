@@ -29,10 +29,6 @@ def program(make, *shapes, dtype="float32") -> PrimFunc:
     return te.create_prim_func([*inputs, make(*inputs)], name="program")
 
 
-def plans(func: PrimFunc) -> list[str]:
-    return [plan.name for plan in choose(func, DEVICE, None, ()).sketch.plans]
-
-
 def cross(x):
     """The sum of the neighbours along each axis."""
     inner = [extent - 2 for extent in x.shape]
@@ -112,13 +108,13 @@ SMALL = {
 @pytest.mark.parametrize("name", SMALL)
 def test_any_windows_are_right_without_races(name, cache):
     func = SMALL[name]
-    assert plans(func) == ["windows"]
+    sketch = choose(func, DEVICE, None, ()).sketch
+    assert [plan.name for plan in sketch.plans] == ["windows"]
     rng = np.random.default_rng(0)
     shapes = [[23 if isinstance(d, Var) else d.value for d in p.shape] for p in func.inputs]
     given = [rng.integers(-4, 5, shape).astype(p.dtype) for p, shape in zip(func.inputs, shapes)]
-    kernel = build(
-        default_schedule(func, EMULATOR), f"{EMULATOR} -check=races,uninitialised", cache=cache
-    )
+    sch = sketch.build(sketch.values())
+    kernel = build(sch, f"{EMULATOR} -check=races,uninitialised", cache=cache)
     np.testing.assert_allclose(kernel(*given), reference(func, *given)[0], 1e-5, 1e-5)
 
 
@@ -127,8 +123,8 @@ def test_copies_begin_where_sectors_do(step, shape, cache):
     """Of rows that begin within one, as far as elements are that neighbours skip."""
     func, sectors = program(lambda x: ops.max_pool2d(x, 3, step), shape), []
     given = np.random.default_rng(0).integers(-4, 5, shape).astype("float32")
+    (plan,) = choose(func, DEVICE, None, ()).sketch.plans
     for way in (False, True):
-        (plan,) = choose(func, DEVICE, None, ()).sketch.plans
         sch = Schedule(func)
         plan.apply(sch, {**plan.default(), plan.key("sectors"): way})
         (work,) = works_of(sch.func, DEVICE)
@@ -154,7 +150,8 @@ OTHERS = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_windows_are_not_for(name):
-    assert "windows" not in plans(OTHERS[name])
+    plans = choose(OTHERS[name], DEVICE, None, ()).sketch.plans
+    assert "windows" not in [plan.name for plan in plans]
 
 
 def test_surroundings_are_told_along_each_axis():
