@@ -86,7 +86,7 @@ PROGRAMS = {
     "group norm": (
         program(
             lambda x, a, b: ops.group_norm(x, a, b, 8), (16, 64, 32, 32), (64,), (64,),
-        ), ("reordered", "split last", "fused"),
+        ), ("reordered", "split last", "split reduce", "fused", "unit"),
     ),
     "group norm alone": (
         program(lambda x: ops.group_norm(x, groups=8), (16, 64, 32, 32)), ("reordered",),

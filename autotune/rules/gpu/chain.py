@@ -173,8 +173,8 @@ def _on_axes(sch: Schedule, members: Sequence[str], merged: bool = True) -> bool
 
     Numbers of rows that are computed of others are computed where they are used: alone, rows would
     be one axis of theirs that are several of the stages that have their elements. With `merged`
-    off sums stay as they are, and others get a variable for each part that is accessed: so those
-    that scale channels of a group have the rows of sums over groups.
+    off what is accessed in different places stays apart, in sums as in other stages: so those that
+    scale channels of a group have the rows of sums over groups.
     """
     sums = [b for b in map(sch.state.block, members) if b.is_reduction]
     rows = min((instances(b, IterKind.SPATIAL) for b in sums), default=0)
@@ -194,7 +194,7 @@ def _stage_on_axes(sch: Schedule, name: str, merged: bool = True) -> bool:
     try:
         if not merged:
             sums = sch.state.block(name).is_reduction
-            return not sums and library.in_axes(sch, name, merged=False)
+            return library.in_axes(sch, name, merged=False, terms=sums)
         changes = library.with_result_on_axes(sch, name)
     except TensorIRError:  # it has several results, or loops of its own no more
         sch.undo(len(sch.trace) - steps)

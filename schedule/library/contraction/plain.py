@@ -81,21 +81,28 @@ def _copied(sch: Schedule, c: Contraction, load: Load, order: Sequence[int]) -> 
     return copy
 
 
-def in_axes(sch: Schedule, block: str, merged: bool = True, parts: bool = True) -> bool:
+def in_axes(
+    sch: Schedule, block: str, merged: bool = True, parts: bool = True, terms: bool = False
+) -> bool:
     """Give a stage one variable for each of its axes (`stage_axes`), in the order of the memory
-    that it writes, and leave those of its reduction; return whether that changes anything.
+    that it writes; return whether that changes anything.
 
     merged  whether axes side by side in every access are one
     parts   whether variables that are accessed in parts are several
+    terms   whether the variables of a sum are those of its contraction. Else they stay as they are
 
-    Raises ScheduleError where its loops were changed before.
+    Raises ScheduleError where its loops were changed before, and TensorIRError for terms of no sum.
     """
     iters = sch.state.block(block).iters
     params = [f"p{n}" for n in range(len(iters))]
     axes = stage_axes(sch, block, merged, parts)
+    if terms:
+        c = find_contraction(sch, block, merged=merged)
+        axes = (*axes, *(c.axes[n] for n in c.reduced))
     texts = {d: digit_text(d, params[d.place]) for axis in axes for d in axis.digits}
     results = [axis_text(axis, texts) for axis in axes]
-    results += [p for p, it in zip(params, iters) if it.kind is IterKind.REDUCE]
+    if not terms:
+        results += [p for p, it in zip(params, iters) if it.kind is IterKind.REDUCE]
     if results:
         _give_variables(sch, block, params, results)
     return bool(results) and results != params
