@@ -238,6 +238,24 @@ def test_what_is_turned_moves_no_more_whatever_it_is_computed_of(name):
     assert found.sectors <= MORE * planned(func).sectors
 
 
+@pytest.mark.parametrize("batches", [8, 64, 30])
+def test_batches_that_lie_side_by_side_take_about_as_long(batches, cache):
+    """Lanes have those of a sector, and threads a tile of one: tiles of all of them took four times
+    as long."""
+    func = program(ops.batch_matmul, (batches, 256, 64), (batches, 64, 256))
+    small = program(ops.batch_matmul, (batches, 70, 9), (batches, 9, 65))
+    names = ("permuted reversed", "permuted first last")
+    plain, arrays = seconds(func), numbers(small)
+    for form in (form for form in forms_of(func, ("permuted",)) if form.name in names):
+        assert seconds(form.func) <= 1.25 * plain, form.name
+    for form in (form for form in forms_of(small, ("permuted",)) if form.name in names):
+        plans, sch = scheduled(form.func)
+        assert plans == ["product"]
+        kernel = build(sch, f"{TARGET} -check=races,uninitialised", cache=cache)
+        (found,) = restored(form, small, [kernel(*given(form, small, arrays))])
+        np.testing.assert_array_equal(found, expected(form, small, arrays)[0])
+
+
 def test_few_batches_that_lie_side_by_side_share_what_they_read():
     func = program(ops.batch_matmul, (8, 256, 64), (8, 64, 256))
     (form,) = (f for f in forms_of(func, ("permuted",)) if f.name == "permuted reversed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache, partial
+from itertools import product
 from math import ceil, prod
 
 from autotune.rules.gpu.move import CLOSE
@@ -278,6 +279,29 @@ class _Search:
         """Tiles, with steps of a usual length."""
         for order in dict.fromkeys([self.sides, self.in_operands]):
             yield from self.tiles_of(*order)
+        yield from self.tiles_of_batches()
+
+    def tiles_of_batches(self) -> Iterator[library.gpu.TilePlan]:
+        """Where neighbours in the result are of different batches, which share nothing: lanes have
+        a sector of them, and each thread a tile of one batch."""
+        c, near = self.c, self.c.spatial[-1]
+        kinds: dict[tuple[bool, ...], list[int]] = {}
+        for n in reversed(c.spatial):
+            if n not in self.batch:
+                kinds.setdefault(tuple(n in axes for axes in c.moving), []).append(n)
+        if near not in self.batch or len(kinds) != 2:
+            return
+        rows, columns = kinds.values()
+        terms, steps, ahead = self.depth_axes(8), tuple(c.written), int(bool(self.shared))
+        beside = min(library.gpu.in_sector(c.result.dtype), Gpu.warp)
+        both = Gpu.warp // beside
+        lanes = [(n, both // n) for n in (1, 2, 4, 8) if both % n == 0]
+        for own, (first, second), warps in product(OWN[:4], lanes, WARPS):
+            cuts = {**terms, near: library.gpu.Cut(lanes=beside)}
+            cuts |= self.side(rows, own[0], first, warps[0], False)
+            cuts |= self.side(columns, own[1], second, warps[1], False)
+            every = tuple([cuts.get(n, library.gpu.Cut()) for n in range(len(c.axes))])
+            yield library.gpu.TilePlan(every, self.shared, steps, ahead, self.gathered)
 
     def tiles_of(
         self, mine: tuple[int, ...], others: tuple[int, ...]
