@@ -31,8 +31,8 @@ def kept_nests(
     """Nests that read the largest operand in its order; none if the second cache holds it for the
     uses of its elements, for contractions with symbolic sizes, and where `constants` hold it, which
     are packed in the order in which they are read."""
-    whole = all(digit.whole for axis in c.axes for digit in axis.digits)
-    if not c.operands or not c.reduced or not whole or any(not a.extent for a in c.axes):
+    whole = all(digit.whole and digit.extent for axis in c.axes for digit in axis.digits)
+    if not c.operands or not c.reduced or c.repeated or not whole:
         return
     at = max(range(len(c.operands)), key=lambda n: prod(size or 0 for size in c.operands[n].shape))
     if c.operands[at].buffer in constants:

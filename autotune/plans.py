@@ -190,7 +190,7 @@ class _Search:
 
     def may_be_lane(self, lane: int) -> bool:
         c = self.c
-        if c.axes[lane].extent is None and c.result.strides[lane] != 1:
+        if (c.axes[lane].extent is None or c.repeated) and c.result.strides[lane] != 1:
             return False
         return all(o.strides[lane] is not None for o in (*c.operands, c.result))
 
@@ -267,7 +267,7 @@ class _Search:
         if self.c.operands[operand].buffer in self.estimate.constants:
             return True
         idle = [n for n in self.c.spatial if self.c.operands[operand].strides[n] == 0]
-        return prod(self.extents[n] for n in idle) >= USES
+        return prod(self.extents[n] for n in idle) * max(1, self.c.repeated) >= USES
 
     def steps(self) -> tuple[int, ...]:
         """The axes that are summed over: windows first, if their order is free."""

@@ -83,8 +83,8 @@ class _Nests(Arithmetic, Traffic, Copies):
         costs = self.cpu.costs
         share = np.where(self.in_order(), IN_ORDER, costs.hidden)
         hidden = share * np.minimum(work, moved)
-        time = (work + moved - hidden + self.stalls()) * self.share()
-        return time + self.copies() + self.starts()
+        time = (work + moved - hidden + self.stalls()) * self.share() + self.starts()
+        return time * max(1, self.c.repeated) + self.copies()
 
     def starts(self) -> float:
         """Of threads: for the nest, and for each copy that is made ahead of it."""

@@ -76,7 +76,8 @@ class ContractionPlan(FormedPlan, RankedPlan["library.NestPlan"]):
 
 def contraction_plans(sch: Schedule, group: Group, cpu: Cpu) -> Sequence[ContractionPlan]:
     """The plan for a reduction for which there is a nest."""
-    c = group_contraction(sch, group) if sch.state.block(group.block).is_reduction else None
+    reduces = sch.state.block(group.block).is_reduction
+    c = group_contraction(sch, group, steps=True) if reduces else None
     plan = c and ContractionPlan(group, sch.copy(), c, cpu).in_best_form()
     return [plan] if plan else []
 

@@ -218,19 +218,19 @@ def _plans(
     tell what is refused, and what was `before` it."""
     found: list[Plan] = []
     refused = {**before}
-    if not in_scan(sch, sch.state.block(group.block)):  # steps stay in their order
-        for rule in rules.groups:
-            known = {plan.name for plan in found}
-            plans = _within(rule(sch, group, device), numerics)
-            for plan in plans:
-                if not plan.works:
-                    refused |= plan.refused
-                elif plan.name not in known:
-                    found.append(plan)
-                if not many and any(plan.always for plan in found):
-                    break
+    in_step = in_scan(sch, sch.state.block(group.block))
+    for rule in rules.steps if in_step else rules.groups:
+        known = {plan.name for plan in found}
+        plans = _within(rule(sch, group, device), numerics)
+        for plan in plans:
+            if not plan.works:
+                refused |= plan.refused
+            elif plan.name not in known:
+                found.append(plan)
             if not many and any(plan.always for plan in found):
                 break
+        if not many and any(plan.always for plan in found):
+            break
     if not any(plan.always for plan in found):
         found += _within(rules.rest(sch, group, device), numerics)
     for plan in found if refused else ():

@@ -157,13 +157,13 @@ class FormedPlan(Plan):
 
 
 def group_contraction(
-    sch: Schedule, group: Group, windows: bool = True
+    sch: Schedule, group: Group, windows: bool = True, steps: bool = False
 ) -> library.Contraction | None:
     """What a group computes; None where it stores several values, or elsewhere than at its own
     variables."""
     try:
         return library.find_contraction(
-            sch, group.block, group.epilogue, group.padding, windows=windows
+            sch, group.block, group.epilogue, group.padding, windows=windows, steps=steps
         )
     except TensorIRError:
         return None

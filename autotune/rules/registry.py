@@ -32,6 +32,7 @@ class Rules:
     """What schedules for one kind of device are made by.
 
     groups    for the groups of a program, preferred first
+    steps     likewise for parts of steps of scans, which stay in their order
     rest      for groups that none of them takes
     chains    for several groups at once; asked with all of them
     stages    for stages that belong together as they were written, from a schedule and the device;
@@ -49,6 +50,7 @@ class Rules:
 
     rest: Rule
     groups: list[Rule]
+    steps: list[Rule] = field(default_factory=list)
     chains: list[Rule] = field(default_factory=list)
     stages: list[Rule] = field(default_factory=list)
     copies: Callable[..., float] | None = None
@@ -85,6 +87,7 @@ RULES: dict[str, Rules] = {
             transposed_plans,
             stencil_plans,
         ],
+        steps=[contraction_plans],
         rest=spatial_plans,
         copies=copies,
         anywhere=True,

@@ -135,7 +135,8 @@ class Contraction:
     an instance, a multiply-add being one. `numbers` are the steps along each axis of what is
     computed of the variables alone, as a part of a value; `missing` are terms that partial sums in
     lanes lack in their last step; `products` are those of three factors or more, `expressions` the
-    operations on what is read, the largest first.
+    operations on what is read, the largest first; `repeated` are the steps of the scan that it is a
+    part of, 0 without one.
     """
 
     block: str
@@ -150,6 +151,7 @@ class Contraction:
     missing: int = 0
     products: tuple[Factors, ...] = ()
     expressions: tuple[Expression, ...] = ()
+    repeated: int = 0
 
     @cached_property
     def spatial(self) -> tuple[int, ...]:

@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from schedule.library.contraction.axes import Expression
-from tensorir import Block, Cast, Expr, Load, Store, loads, variables, walk_exprs
+from tensorir import (
+    BinOp,
+    Block,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Store,
+    Var,
+    dtype,
+    loads,
+    variables,
+    walk_exprs,
+)
 
 
 def expressions_of(node: Block, store: Store, found: Sequence[Load]) -> Iterator[Expression]:
@@ -27,3 +40,14 @@ def expressions_of(node: Block, store: Store, found: Sequence[Load]) -> Iterator
 def converted(store: Store) -> set[Expr]:
     """What a reduction reads as another type than it has in memory."""
     return {e.a for e in walk_exprs(store.value) if isinstance(e, Cast) and isinstance(e.a, Load)}
+
+def operations_of(store: Store) -> int:
+    """Instructions on values: a product that is added to something is one with the sum."""
+    leaves = (Const, Load, Var)
+    values = [n for n in walk_exprs(store.value) if n.dtype != dtype.INDEX]
+    fused = sum(
+        isinstance(n, BinOp) and n.op == "+" and dtype.is_float(n.dtype)
+        and any(isinstance(part, BinOp) and part.op == "*" for part in (n.a, n.b))
+        for n in values
+    )  # fmt: skip
+    return sum(not isinstance(n, leaves) for n in values) - fused

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from schedule.analysis.products import products
 from schedule.library.contraction.axes import (
@@ -16,14 +17,19 @@ from schedule.library.contraction.axes import (
     flat_strides,
 )
 from schedule.library.contraction.digits import axes_read
-from schedule.library.contraction.expressions import converted, expressions_of
+from schedule.library.contraction.expressions import (
+    converted,
+    expressions_of,
+    operations_of,
+)
 from schedule.library.contraction.normalise import (
     merged_axes,
     move_two_indices,
     one_is_window,
+    ordered_axes,
     sorted_axes,
 )
-from schedule.library.contraction.places import store_of
+from schedule.library.contraction.places import own_loops, store_of
 from schedule.schedule import Schedule
 from tensorir import (
     Analyzer,
@@ -39,7 +45,6 @@ from tensorir import (
     Var,
     body_loads,
     const,
-    dtype,
     int_value,
     loads,
     numbers_of,
@@ -57,40 +62,35 @@ def find_contraction(
     padding: Collection[str] = (),
     windows: bool = True,
     merged: bool = True,
+    steps: bool = False,
 ) -> Contraction:
     """What a block computes; `last` is the stage that uses what it stores, element by element, and
     `padding` are stages that make operands for it alone, by filling up what they copy. Without
     `windows`, axes of windows stay apart from those beside them in memory, and the result may have
     parts of a variable as its indices where it has all of it side by side. Without `merged`, axes
-    that move different indices of an operand stay apart, though they may lie side by side.
+    that move different indices of an operand stay apart, though they may lie side by side. With
+    `steps` it may be a part of a step of a scan, or of another loop that other blocks share: the
+    contraction is that of one step.
 
     Raises TensorIRError for a block that is no reduction with one store at its own variables, for
     one without elements, and for a `last` that is no such stage.
     """
     node = sch.state.block(block)
     store = store_of(sch, block)
-    if not node.is_reduction or any(it.kind is IterKind.OPAQUE for it in node.iters):
+    still = {it.var for it in node.iters if it.kind is IterKind.OPAQUE}
+    if not node.is_reduction or still and not steps:
         raise TensorIRError(f"block {block!r} is no reduction; a contraction is a sum of its kind")
     if any(int_value(it.extent) == 0 for it in node.iters):
         raise TensorIRError(f"block {block!r} is empty; there is nothing to schedule")
+    still |= _shared(sch, block) if steps else set()
     own = {it.var for it in node.iters if it.kind is IterKind.SPATIAL}
-    if not all(i in own or int_value(i) is not None for i in store.indices):
+    if not all(i in own or still.issuperset(variables(i)) for i in store.indices):
         raise TensorIRError(
             f"block {block!r} stores at {list(store.indices)}, not at its own variables"
         )
     result = store if last in (None, block) else _as_stored_by(sch, node, store, str(last))
     found = body_loads(node)
     parts, reader = read_by(node, found)
-    narrow = converted(store)
-    operands = [
-        Operand(
-            **vars(reader.access(load.buffer, load.indices)),
-            param=load.buffer in sch.func.params,
-            pad=_maker(sch, load, padding),
-            converted=load in narrow,
-        )
-        for load in found
-    ]
     sums = reader.access(store.buffer, store.indices)
     stored = reader.access(result.buffer, result.indices)
     if not windows and None in stored.strides:
@@ -98,24 +98,50 @@ def find_contraction(
     axes = [Axis((p.digit,), node.iters[p.digit.place].kind is IterKind.REDUCE) for p in parts]
     raw = Contraction(
         block, last or block, tuple(axes), tuple(n for n, a in enumerate(axes) if a.reduce),
-        tuple(operands), sums, stored, _operations(store),
+        tuple(_operands(sch, store, found, reader, padding)), sums, stored, operations_of(store),
         tuple(tuple(reader.steps(number)) for number in numbers_of(store.value)),
         products=tuple(_products(store, found)),
         expressions=tuple(expressions_of(node, store, found)),
+        repeated=prod(int_value(it.extent) or 1 for it in node.iters if it.var in still)
+        if still else 0,
     )  # fmt: skip
+    moving = [n for n, p in enumerate(parts) if node.iters[p.digit.place].var not in still]
+    raw = ordered_axes(raw, moving)
     apart = (None if windows else one_is_window) if merged else move_two_indices
     made = sorted_axes(merged_axes(raw, apart))
-    return _with_own(node, made, found, sch.state.analyzer())
+    return _with_own(node, made, found, still, sch.state.analyzer())
+
+
+def _shared(sch: Schedule, block: str) -> set[Var]:
+    """The variables of a block whose loops hold other blocks as well."""
+    own = set(own_loops(sch, block))
+    iters = sch.state.block(block).iters
+    return {it.var for it in iters if any(v.name not in own for v in variables(it.binding))}
+
+
+def _operands(
+    sch: Schedule, store: Store, found: Sequence[Load], reader: _Reader, padding: Collection[str]
+) -> Iterator[Operand]:
+    narrow = converted(store)
+    for load in found:
+        yield Operand(
+            **vars(reader.access(load.buffer, load.indices)),
+            param=load.buffer in sch.func.params,
+            pad=_maker(sch, load, padding),
+            converted=load in narrow,
+        )
 
 
 def _with_own(
-    node: Block, c: Contraction, found: Sequence[Load], analyzer: Analyzer
+    node: Block, c: Contraction, found: Sequence[Load], still: set[Var], analyzer: Analyzer
 ) -> Contraction:
-    """With the axes at whose values alone each operand is read that is read at one place."""
+    """With the axes at whose values alone each operand is read that is read at one place, which is
+    the same in all steps."""
 
     def read(o: Operand) -> Operand:
         places = [load for load in found if load.buffer.name == o.buffer]
-        return replace(o, own=axes_read(node, c, places[0], analyzer)) if len(places) == 1 else o
+        alone = len(places) == 1 and still.isdisjoint(variables(places[0]))
+        return replace(o, own=axes_read(node, c, places[0], analyzer)) if alone else o
 
     return replace(c, operands=tuple(map(read, c.operands)))
 
@@ -266,15 +292,3 @@ def _products(store: Store, found: Sequence[Load]) -> Iterator[Factors]:
         if not any(True for factor in product.factors for _ in numbers_of(factor)):
             reads = (tuple(found.index(load) for load in loads(f)) for f in product.factors)
             yield Factors(product.whole.dtype, place, tuple(reads), product.parts)
-
-
-def _operations(store: Store) -> int:
-    """Instructions on values: a product that is added to something is one with the sum."""
-    leaves = (Const, Load, Var)
-    values = [n for n in walk_exprs(store.value) if n.dtype != dtype.INDEX]
-    fused = sum(
-        isinstance(n, BinOp) and n.op == "+" and dtype.is_float(n.dtype)
-        and any(isinstance(part, BinOp) and part.op == "*" for part in (n.a, n.b))
-        for n in values
-    )  # fmt: skip
-    return sum(not isinstance(n, leaves) for n in values) - fused

@@ -77,12 +77,21 @@ class _Nest:
         for what in plan.packs:
             pack(sch, c, what, plan.steps, plan.threads)
         step = c.result.strides[plan.lane]
-        ways = {0: self.run_added, 1: self.run_direct}
+        ways = {0: self.run_added, 1: self.run_in_place if c.repeated else self.run_direct}
         task = (self.run_turned if step is None else ways.get(step, self.run_turned))()
         for source in self.pads:
             self.copy(source, task)
         if task is not None and plan.threads:
             sch.parallel(task)
+
+    def run_in_place(self) -> LoopRef | None:
+        """In a step of a scan, where others read them in the same loop, sums are where they are."""
+        sch, c, plan = self.sch, self.c, self.plan
+        task, _, (*rows, lane) = self.split(c.block, self.loops_of(c.block), plan.tile)
+        steps = reduce_loops(sch, c, plan.steps)
+        sch.reorder(*self.within_tile(rows, steps), lane)
+        self.finish_sums(rows, steps, lane)
+        return task
 
     def run_direct(self) -> LoopRef | None:
         """The lanes are neighbours in the result: each tile is written where it belongs."""
@@ -270,6 +279,11 @@ class _Nest:
             for loop in () if _holds_much(sch, tile) else outer:
                 sch.unroll(loop)
             sch.vectorize(last)
+        self.finish_sums(rows, steps, lane)
+
+    def finish_sums(self, rows: list[LoopRef], steps: list[LoopRef], lane: LoopRef) -> None:
+        """The loops of the sums of a register tile, which are in order."""
+        sch, plan = self.sch, self.plan
         for operand, ahead in plan.ahead:
             self.ask(operand, steps[-1], ahead)
         for loop in (*rows, *(steps if plan.flat else ())):

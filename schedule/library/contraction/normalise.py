@@ -49,7 +49,7 @@ def sorted_axes(c: Contraction) -> Contraction:
         return (0, -far(c.result.strides[n]), [-step for step in steps])
 
     order = sorted(range(len(c.axes)), key=key)
-    c = _ordered(c, order)
+    c = ordered_axes(c, order)
     rows = [[far(step) for step in o.strides] for o in c.operands]
     places = sorted(range(len(rows)), key=rows.__getitem__)
     operands = tuple(c.operands[n] for n in places)
@@ -113,7 +113,7 @@ def _merge(c: Contraction, outer: int, inner: int) -> Contraction:
         c, axes=tuple(axes), operands=tuple(shift(o) for o in c.operands), sums=shift(c.sums),
         result=shift(c.result),
     )  # fmt: skip
-    return _ordered(c, order)
+    return ordered_axes(c, order)
 
 
 def _as_one(far: int | None, near: int | None, extent: int | None) -> int | None:
@@ -124,7 +124,7 @@ def _as_one(far: int | None, near: int | None, extent: int | None) -> int | None
     return near if None not in (far, near, extent) and far == (near or 0) * (extent or 0) else None
 
 
-def _ordered(c: Contraction, order: Sequence[int]) -> Contraction:
+def ordered_axes(c: Contraction, order: Sequence[int]) -> Contraction:
     """The axes of these positions, in this order."""
 
     def pick(access: A) -> A:
