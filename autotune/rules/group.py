@@ -21,6 +21,7 @@ from tensorir import (
     Load,
     Select,
     Store,
+    TensorIRError,
     Var,
     body_loads,
     const,
@@ -123,8 +124,8 @@ def attempt(refused: dict[str, str], what: str, step: Callable[..., object], *ar
     """Whether a step is accepted that a rule can go on without; `refused` learns why it is not."""
     try:
         step(*args)
-    except ScheduleError as error:
-        refused[what] = error.reason
+    except TensorIRError as error:
+        refused[what] = error.reason if isinstance(error, ScheduleError) else str(error)
         return False
     return True
 
@@ -207,11 +208,18 @@ def epilogue_of(sch: Schedule, name: str) -> str | None:
     order = [str(block) for block in sch.get_blocks()]
     if any(order.index(other) > order.index(name) for other in sch.get_producers(users[0])):
         return None  # what else it reads is not there yet
-    spatial = {it.var for it in user.iters}
     reads = [n for n in body_loads(user) if n.buffer is store.buffer]
-    plain = all(all(i in spatial or int_value(i) == 0 for i in n.indices) for n in reads)
     once = instances(user) == instances(sch.state.block(name), IterKind.SPATIAL)
-    return str(user.name) if plain and once and len(reads) == 1 else None
+    return str(user.name) if once and len(reads) == 1 and _reads_all(user, reads[0]) else None
+
+
+def _reads_all(user: Block, load: Load) -> bool:
+    """Whether each index is a variable of the reader that takes all of its values."""
+    extents = {it.var: it.extent for it in user.iters}
+    return all(
+        extents.get(i) is size if isinstance(i, Var) else int_value(i) == 0 and int_value(size) == 1
+        for i, size in zip(load.indices, load.buffer.shape)
+    )
 
 
 def flat_place(buffer: Buffer, indices: Sequence[Expr]) -> Expr:

@@ -6,22 +6,23 @@ everything else is decided by the library.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.effort import one_thread
 from autotune.rules.group import SYMBOLIC_SIZE, Group, output_store, size
+from autotune.rules.matrix_forms import in_forms
 from autotune.rules.nest import finish_nest, own_loop_names
 from autotune.rules.plan import ThreadedPlan, Values
-from autotune.rules.ranked import group_contraction
 from schedule import Schedule, library
-from tensorir import Cpu, TensorIRError, body_loads, dtype, find_intrin
+from tensorir import Cpu, body_loads, dtype, find_intrin
 
 if TYPE_CHECKING:
-    _Form = tuple[library.Contraction, tuple[int, ...]]
+    from autotune.rules.matrix_forms import Form
 
 STRIPS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 """Widths of register tiles, in strips of 16 columns."""
@@ -62,7 +63,7 @@ class TensorizedPlan(ThreadedPlan):
     batches: int
     others: int
     choices: tuple[Choice, ...]
-    form: _Form | None = None
+    form: Form | None = None
     name: str = "tensorized"
     always = False
 
@@ -156,43 +157,20 @@ def tensorized_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TensorizedPl
     first that has them in one."""
     if not widens(sch, group.block):
         return []
-    narrow: list[TensorizedPlan] = []
-    for form in _forms(sch, group):
-        trial = sch.copy()
-        if form is not None:
-            try:
-                library.plain_form(trial, *form)
-            except TensorIRError:  # this form it does not have
-                continue
-        found = library.find_dot_product(trial, group.block, cpu.target.features)
-        if found is None:
-            continue
-        plan, roles = _plan(trial, group, cpu, found, form), found[1]
-        try:
-            plan.apply(sch.copy(), plan.default())
-        except TensorIRError:  # sizes that cannot be padded, or buffers that others use as well
-            continue
-        wide = form is None and _columns(roles) >= min(NARROWER)
-        if wide or not roles.shared:
+    found: list[TensorizedPlan] = []
+    make = partial(_plan, group, cpu)
+    for plan in in_forms(sch, group, library.plain_form, make, windows=False):
+        wide = plan.form is None and _columns(plan.roles) >= min(NARROWER)
+        if plan.works and (wide or not plan.roles.shared):
             return [plan]
-        narrow.append(plan)
-    return narrow[:1]
+        found.append(plan)
+    return sorted(found, key=lambda plan: plan.failed)[:1]
 
 
-def _forms(sch: Schedule, group: Group) -> Iterator[_Form | None]:
-    """As it was written (None), and with each of its spatial axes as the last one: where a factor
-    is read at several variables, or they are not in the order of the result."""
-    yield None
-    c = group_contraction(sch, group)
-    if c is None or any(map(c.is_window, c.reduced)):
-        return  # copies of operands with a dimension for each axis are larger than these
-    for last in reversed(c.spatial):
-        yield c, (*(n for n in c.spatial if n != last), last)
-
-
-def _plan(
-    sch: Schedule, group: Group, cpu: Cpu, found: tuple[str, library.Roles], form: _Form | None
-) -> TensorizedPlan:
+def _plan(group: Group, cpu: Cpu, sch: Schedule, form: Form | None) -> TensorizedPlan | None:
+    found = library.find_dot_product(sch, group.block, cpu.target.features)
+    if found is None:
+        return None
     name, roles = found
     intrin = find_intrin(name)
     assert intrin is not None

@@ -7,20 +7,20 @@ estimate here, where that is less than that of dot products.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.effort import one_thread
 from autotune.rules.group import SYMBOLIC_SIZE, Group, output_store
+from autotune.rules.matrix_forms import in_forms
 from autotune.rules.nest import finish_nest, own_loop_names
 from autotune.rules.plan import ThreadedPlan, Values
-from autotune.rules.ranked import group_contraction
 from autotune.rules.tensorized import extents, tensorized_plans, widens
 from schedule import Schedule, library
-from tensorir import Buffer, Cpu, TensorIRError, body_loads, dtype, find_intrin
+from tensorir import Buffer, Cpu, body_loads, dtype, find_intrin
 
 TILES = (1, 2, 4, 8, 16, 32)
 """Tiles of sums below each other that make a block of rows."""
@@ -40,8 +40,7 @@ OFTEN = 8
 CHOICES = ("tile", "tiles", "panels", "rows", "pack", "threads")
 
 if TYPE_CHECKING:
-    Form = tuple[library.Contraction, tuple[int, ...]]
-    """A contraction and its axes in order, of which the columns are last."""
+    from autotune.rules.matrix_forms import Form
 
 
 class Sizes(NamedTuple):
@@ -184,30 +183,12 @@ def tiled_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TiledPlan]:
     if not library.has_tiles(cpu.target.features) or not widens(sch, group.block):
         return []
     found: list[TiledPlan] = []
-    for form in _forms(sch, group):
-        trial = sch.copy()
-        try:
-            if form is not None:
-                library.matrix_form(trial, *form, group.epilogue)
-            plan = _plan(sch, trial, group, cpu, form)
-            if plan is None:
-                continue
-            plan.apply(sch.copy(), plan.default())
-        except TensorIRError:  # a form that it does not have, or sizes that cannot be padded
-            continue
-        if form is None:
+    bring = partial(library.matrix_form, epilogue=group.epilogue)
+    for plan in in_forms(sch, group, bring, partial(_plan, sch, group, cpu)):
+        if plan.works and plan.form is None:
             return [plan]
         found.append(plan)
-    return sorted(found, key=lambda plan: plan.cycles)[:1]
-
-
-def _forms(sch: Schedule, group: Group) -> Iterator[Form | None]:
-    """As it was written (None), and with each of its spatial axes as the columns."""
-    yield None
-    c = group_contraction(sch, group)
-    if c is not None:
-        for last in reversed(c.spatial):
-            yield c, (*(n for n in c.spatial if n != last), last)
+    return sorted(found, key=lambda plan: (plan.failed, plan.cycles))[:1]
 
 
 def _source(sch: Schedule, buffer: Buffer, known: Collection[str]) -> str:
@@ -221,11 +202,7 @@ def _source(sch: Schedule, buffer: Buffer, known: Collection[str]) -> str:
 
 
 def _plan(
-    sch: Schedule,
-    trial: Schedule,
-    group: Group,
-    cpu: Cpu,
-    form: Form | None,
+    sch: Schedule, group: Group, cpu: Cpu, trial: Schedule, form: Form | None
 ) -> TiledPlan | None:
     """The plan for what `trial` has become of `sch`; None where no intrinsic fits."""
     products = library.find_tile_products(trial, group.block, cpu.target.features)
@@ -304,6 +281,8 @@ def _other(sch: Schedule, group: Group, cpu: Cpu) -> tuple[float, float]:
     """Cycles of dot products, with constants and without; of vectors, where there are none."""
     plain = one_thread([sch.state.block(group.block)], cpu)
     for plan in tensorized_plans(sch, group, cpu):
+        if not plan.works:
+            continue
         known = frozenset([plan.roles.weight.buffer.name])
         near = IN_PASSING if plan.default()[plan.pack] == "block" else 1.0
         packed = plan.cycles + plan.packed * cpu.costs.copy * near

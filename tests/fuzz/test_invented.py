@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from autotune import default_schedule
 from autotune.rules import make_space
 from backends import build, resolve
 from schedule import Schedule, library
@@ -194,6 +195,35 @@ def test_partial_sums_of_at_most_one_vector():
     (axis,) = [n for n in c.reduced if c.axes[n].extent is None]
     with pytest.raises(TensorIRError, match="save nothing"):
         library.partial_sums(sch, c, library.Partial(axis, 32, "parts"))
+
+
+def test_a_reader_of_another_shape_is_no_epilogue():
+    """It reads a column as a row, of which there is one element: as many, and not those."""
+    x, w = te.placeholder((11, 8, 11, 4), name="x"), te.placeholder((8, 9, 1), name="w")
+
+    def row(i, j):
+        a, b, c = (te.reduce_axis(n, name=f"k{n}{m}") for m, n in enumerate((3, 8, 8)))
+        return te.min(te.abs(x[7 - b, c, b, i] - w[b, b, j]), axis=[a, b, c])
+
+    y = te.compute((4, 1), row, name="y")
+    z = te.compute((4, 1), lambda i, j: te.if_then_else(i < 1, y[j, i], 0.0) + 1, name="z")
+    check_default(te.create_prim_func([x, w, z]))
+
+
+@pytest.mark.parametrize("target", ["c", "cuda-emulator"])
+def test_sums_of_at_most_one_term(target):
+    """The loop of their terms is no axis that could be cut."""
+    x, y, end = te.placeholder((12,), name="x"), te.placeholder((32,), name="y"), te.var("end")
+
+    def row(i, j):
+        k = te.reduce_axis(te.min(end, 1), name="k")
+        return te.sum(x[j] + y[i], axis=k)
+
+    z = te.compute((32, 12), row, name="z")
+    sch = default_schedule(te.create_prim_func([x, y, z, end]), target)
+    ones = np.ones(12, "float32"), np.ones(32, "float32")
+    for count in (0, 1, 5):
+        np.testing.assert_array_equal(build(sch, target)(*ones, count), 2.0 * min(count, 1))
 
 
 def test_where_sums_end_is_read_by_those_threads_alone_that_have_a_sum():

@@ -128,6 +128,8 @@ def axis_loops(sch: Schedule, axes: Sequence[Axis], loops: Mapping[int, LoopRef]
     """
     parts: dict[Digit, LoopRef] = {}
     digits = [digit for axis in axes for digit in axis.digits]
+    if any(digit.place not in loops for digit in digits):  # min(n, 1) is 0 or 1, whatever n is
+        raise TensorIRError("a loop of at most one iteration is no axis: fix its extent")
     for place in dict.fromkeys(digit.place for digit in digits):
         mine = sorted((d for d in digits if d.place == place), key=lambda d: -d.lower)
         if len(mine) == 1:

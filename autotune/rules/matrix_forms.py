@@ -1,0 +1,56 @@
+"""Products in forms of matrices: as they are written, and with each of their axes as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+from autotune.rules.group import Group
+from autotune.rules.plan import Plan, tried
+from autotune.rules.ranked import group_contraction
+from schedule import Schedule
+from tensorir import TensorIRError
+
+if TYPE_CHECKING:
+    from schedule import library
+
+    Form = tuple[library.Contraction, tuple[int, ...]]
+    """A contraction and its axes in order, of which the columns are last."""
+
+P = TypeVar("P", bound=Plan)
+
+
+def in_forms(
+    sch: Schedule,
+    group: Group,
+    bring: Callable[[Schedule, library.Contraction, tuple[int, ...]], object],
+    make: Callable[[Schedule, Form | None], P | None],
+    windows: bool = True,
+) -> Iterator[P]:
+    """The plans of a product as it was written, and with each of its spatial axes as the columns:
+    where a factor is read at several variables, or they are not in the order of the result. Each
+    says whether primitives accept it.
+
+    bring    what brings a copy of the schedule to a form
+    make     the plan of what that is then, for a form or None; None where it is no such product
+    windows  whether terms may be read in windows: matrices with a dimension for each axis are then
+             larger than what they are copied of
+    """
+    for form in _forms(sch, group, windows):
+        trial = sch.copy()
+        if form is not None:
+            try:
+                bring(trial, *form)
+            except TensorIRError:  # this form it does not have
+                continue
+        plan = make(trial, form)
+        if plan is not None:
+            yield tried(sch, plan)
+
+
+def _forms(sch: Schedule, group: Group, windows: bool) -> Iterator[Form | None]:
+    yield None
+    c = group_contraction(sch, group)
+    if c is not None and (windows or not any(map(c.is_window, c.reduced))):
+        for last in reversed(c.spatial):
+            yield c, (*(n for n in c.spatial if n != last), last)
