@@ -10,6 +10,7 @@ from typing import Any
 
 from autotune.rules.chain_rows import InRows, find_rows, may_have_rows, put_in_rows
 from autotune.rules.followers import followers
+from autotune.rules.gpu.draft import in_rows, moved, quickest
 from autotune.rules.gpu.move import CLOSE, MovePlan, by_time
 from autotune.rules.gpu.product import is_product
 from autotune.rules.gpu.reductions import contiguous
@@ -328,6 +329,25 @@ def _points(
     return [{**point, "turned": False} for point in likely]
 
 
+def _worth_making(
+    points: Sequence[dict[str, Any]], rows: InRows, base: Schedule, stages: Sequence[str],
+    sums: int, terms: int, gpu: Gpu,
+) -> tuple[Sequence[dict[str, Any]], Sequence[dict[str, Any]]]:  # fmt: skip
+    """The points that formulas cannot tell apart, and the others. They know nothing of rows whose
+    results lie across."""
+    if any(point["turned"] for point in points):
+        return points, ()
+    count, bytes_moved = prod(rows.sizes), moved(base, stages)
+    drafts = []
+    for point in points:
+        way = {name: point[name] for name in ("by", "warps", "turns", "parts")}
+        draft = in_rows(gpu, bytes_moved, count, terms, sums=sums, **way)
+        drafts.append(draft if point["parts"] == 1 else [*draft, draft[0]])  # rows are read again
+    worth = quickest(drafts, gpu)
+    left = [point for n, point in enumerate(points) if n not in worth]
+    return [points[n] for n in worth], left
+
+
 def _plan(
     sch: Schedule, rows: InRows, gpu: Gpu,
     written: tuple[Schedule, tuple[str, ...], bool] | None = None,
@@ -345,9 +365,10 @@ def _plan(
     likely = _points(rows, sums, ways, terms, warps, gpu)
     if kept is not None:
         likely = [*_turned_points(kept, terms, gpu), *likely]
+    likely, others = _worth_making(likely, rows, base.copy(), stages, len(sums), terms, gpu)
     group = Group(order.last)
 
-    def in_rows(
+    def chain(
         sch: Schedule, group: Group, by: str, warps: int, turns: int, keep: str | None, parts: int,
         sectors: bool, turned: bool,
     ) -> None:
@@ -373,7 +394,7 @@ def _plan(
     options["sectors"] = (False, True)
     options["turned"] = (False,) if kept is None else (False, True)
     return ChainPlan(
-        "chain", group, gpu, base.copy(), in_rows, options,
+        "chain", group, gpu, base.copy(), chain, options,
         likely, "reassociated", stages, close=CLOSE,
-        otherwise=[{**likely[-1], "keep": "nothing"}],
+        otherwise=[*others, {**(others or likely)[-1], "keep": "nothing"}],
     )  # fmt: skip

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
-from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from autotune.choices import Categorical, Choice
+from autotune.rules.gpu.draft import moved
 from autotune.rules.gpu.move import launchable
 from autotune.rules.gpu.reuse import has_windows, is_shared
-from autotune.rules.group import Group, instances, size
+from autotune.rules.group import Group
 from autotune.rules.plan import Plan, Values
 from autotune.rules.ranked import FormedPlan, group_contraction
 from schedule import Schedule, ScheduleError, library
-from tensorir import Buffer, Gpu, TensorIRError, accesses, body_loads, dtype
+from tensorir import Gpu, TensorIRError, body_loads
 
 if TYPE_CHECKING:
     from autotune.rules.gpu.tile_cycles import TileCounts
@@ -194,22 +193,11 @@ def least_cycles(sch: Schedule, groups: Sequence[Group], gpu: Gpu) -> float:
 
 
 def _moving(sch: Schedule, names: Collection[str], gpu: Gpu) -> float:
-    """Cycles in which memory moves once what one kernel of some stages reads of others and of
-    arguments, and what it makes for others and for callers."""
+    """Cycles in which memory moves what one kernel of some stages has to."""
     from autotune.gpu.work import architecture_of
 
-    card, touched, others = architecture_of(gpu).card, Counter[Buffer](), set(sch.func.params)
-    for block in map(sch.state.block, names):
-        for buffer in {a.buffer for a in accesses(block)}:
-            touched[buffer] += instances(block)  # elements, at the most
-    for name in {*sch.get_blocks()} - {*names}:
-        others |= {a.buffer for a in accesses(sch.state.block(name))}
-    moved = sum(
-        min(count, prod(map(size, buffer.shape))) * dtype.itemsize(buffer.dtype)
-        for buffer, count in touched.items()
-        if buffer in others
-    )
-    return moved * card.clock / card.bandwidth
+    card = architecture_of(gpu).card
+    return moved(sch, names) * card.clock / card.bandwidth
 
 
 def is_product(sch: Schedule, name: str) -> bool:

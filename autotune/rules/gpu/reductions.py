@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from autotune.rules.gpu.draft import Draft, in_rows, moved, quickest
 from autotune.rules.gpu.move import CLOSE, Move, MovePlan, Options, by_time
 from autotune.rules.group import Group, instances, stride_in
 from autotune.rules.plan import Plan
@@ -25,7 +27,20 @@ def reduction_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
     block = sch.state.block(group.block)
     if not block.is_reduction or instances(block, IterKind.REDUCE) < gpu.warp:
         return []
-    return [*by_time([*_plans(sch.copy(), group, gpu, block)])]
+    plans = [*_plans(sch.copy(), group, gpu, block)]
+    drafted = [(n, point) for n, plan in enumerate(plans) for point in plan.likely]
+    bytes_moved = moved(sch, group.blocks)
+    drafts = [_draft(block, gpu, bytes_moved, **point) for _, point in drafted]
+    worth = [drafted[n] for n in quickest(drafts, gpu)]
+    first, others = list[MovePlan](), list[MovePlan]()
+    for n, plan in enumerate(plans):
+        likely = [point for at, point in worth if at == n]
+        left = [point for point in plan.likely if point not in likely]
+        if likely:
+            first.append(replace(plan, likely=likely, otherwise=[*left, *plan.otherwise]))
+        else:
+            others.append(plan)
+    return [*by_time(first), *others]
 
 
 def _plans(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> Iterator[MovePlan]:
@@ -69,6 +84,19 @@ def _plans(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> Iterator[Move
         likely = [*({**point, "warps": n} for n in each[-2:]), *likely]
     says = _without_units(sch.copy(), group)
     yield plan("rows", _rows, options, *likely, otherwise=again, says=says)
+
+
+def _draft(
+    block: Block, gpu: Gpu, bytes_moved: float, warps: int, by: str = "", parts: int = 0,
+    blocks: int = 1, **options: Any,
+) -> Draft:  # fmt: skip
+    """What a point asks for: one for columns has `parts`, one for few values `blocks`. Their loops
+    over terms are not written out."""
+    results, terms = (instances(block, kind) for kind in (IterKind.SPATIAL, IterKind.REDUCE))
+    way = by or ("lanes" if parts else "block")
+    return in_rows(
+        gpu, bytes_moved, results, terms, by=way, warps=warps, parts=parts or blocks, loops=not by
+    )
 
 
 def contiguous(block: Block) -> IterKind | None:

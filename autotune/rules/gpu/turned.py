@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from math import ceil, prod
 from typing import Any
 
+from autotune.rules.gpu.draft import Draft, moved, quickest
 from autotune.rules.gpu.move import CLOSE, Move, MovePlan, Options, by_time
 from autotune.rules.group import Group, instances, size
 from autotune.rules.plan import Plan
@@ -23,6 +26,8 @@ has a part of one at each end of a row."""
 MANY_EACH = 4
 """Elements for each thread that runs at once from which on rows of boxes begin with sectors: with
 fewer memory is not what takes time."""
+SECTOR_ROUNDS = 4
+"""Times that a thread waits for what it reads where rows of boxes begin with sectors."""
 MANY = (16, 32)
 """Warps of a block with such a tile: of two blocks at once, and of one."""
 
@@ -41,7 +46,7 @@ def turned_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
 
     found = [_tiles(plan, block, gpu, warps)]
     if _has_short(block, gpu):
-        found.insert(0, _in_boxes(plan, block, gpu, warps))
+        found.insert(0, _in_boxes(base, plan, block, gpu, warps))
     if any(each.works for each in found) or not _reads_turned(block):
         return [*by_time(found)]
     made = plan("turned", partial(_turn, results=True), {"warps": warps}, {"warps": 8})
@@ -61,7 +66,11 @@ def _tiles(
 
 
 def _in_boxes(
-    plan: Callable[..., MovePlan], block: Block, gpu: Gpu, warps: tuple[int, ...]
+    sch: Schedule,
+    plan: Callable[..., MovePlan],
+    block: Block,
+    gpu: Gpu,
+    warps: tuple[int, ...],
 ) -> MovePlan:
     """Boxes of several axes; longer ones where rows of the result begin within a sector."""
     stored = next(a for a in accesses(block) if a.is_write)
@@ -73,7 +82,22 @@ def _in_boxes(
     boxes |= {_deeper(block, sizes): begun for sizes, begun in boxes.items()}
     options: Options = {"sizes": tuple(boxes), "sectors": (False, True), "warps": warps}
     points = [{"sizes": sizes, "sectors": begun, "warps": 8} for sizes, begun in boxes.items()]
-    return plan("boxes", _boxes, options, *points)
+    worth = quickest([_draft(sch, block, gpu, **point) for point in points], gpu)
+    left = [point for n, point in enumerate(points) if n not in worth]
+    return replace(plan("boxes", _boxes, options, *(points[n] for n in worth)), otherwise=left)
+
+
+def _draft(
+    sch: Schedule, block: Block, gpu: Gpu, sizes: Sequence[int], sectors: bool, warps: int
+) -> Draft:
+    """What boxes ask for: each is read, then written, in so many steps one after the other."""
+    from autotune.gpu.work import Work
+
+    extents, (stored, _) = _extents(block), _turned(block) or ([], [])
+    boxes = prod(ceil(extents[var] / size) for var, size in zip(stored, sizes))
+    threads = min(warps, ceil(prod(sizes) / gpu.warp)) * gpu.warp
+    rounds = SECTOR_ROUNDS if sectors else 1
+    return [Work(boxes, threads, bytes=moved(sch, [block.name]), rounds=rounds, waits=rounds)]
 
 
 def _of_sectors(block: Block, gpu: Gpu) -> dict[str, int] | None:

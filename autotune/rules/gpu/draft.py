@@ -1,0 +1,95 @@
+"""Drafts: what kernels ask for by formulas of sizes, before any step is taken.
+
+A draft knows the bytes that have to be moved and how often threads wait one after the other, and
+nothing of banks or instructions. That is enough to tell where multiprocessors stand idle, and where
+memory takes most of the time whatever else is done.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from math import ceil, prod
+from typing import TYPE_CHECKING
+
+from autotune.rules.group import instances, size
+from schedule import Schedule
+from tensorir import Buffer, Gpu, accesses, dtype
+
+if TYPE_CHECKING:
+    from autotune.gpu.work import Work
+
+Draft = Sequence["Work"]
+"""The kernels of one plan, as far as formulas tell."""
+
+APART = 1.25
+"""Times the least time of all drafts from which on one is not worth making."""
+
+SURE = 2.0
+"""Times that memory takes as long as all else of a draft from which on it is what binds."""
+
+WARP_WAITS, BLOCK_WAITS = 2.5, 11.0
+"""How often threads of a warp, or of a block, wait for each other to add up what they have."""
+
+
+WRITTEN_OUT = 64
+"""Elements of a thread up to which all of its loads are under way at once."""
+
+
+def quickest(drafts: Sequence[Draft], gpu: Gpu) -> list[int]:
+    """The places of drafts that are worth making, in order: the first one if it moves as few bytes
+    as any, in one kernel that memory surely binds, else all that may take the least time."""
+    from autotune.gpu.work import cycles
+
+    times = [cycles(draft, gpu) for draft in drafts]
+    least = min(times, default=0.0)
+    near = [n for n, time in enumerate(times) if time <= APART * least]
+    bytes_of = [sum(work.bytes for work in drafts[n]) for n in near]
+    if near and bytes_of[0] <= min(bytes_of) and _is_sure(drafts[near[0]], gpu):
+        return near[:1]
+    return near
+
+
+def _is_sure(draft: Draft, gpu: Gpu) -> bool:
+    if len(draft) != 1:
+        return False
+    limits = draft[0].cycles_by_limit(gpu)
+    memory = limits.pop("memory", 0.0)
+    return memory >= SURE * max(limits.values())
+
+
+def in_rows(
+    gpu: Gpu, bytes_moved: float, rows: int, terms: int, *, by: str, warps: int, turns: int = 1,
+    parts: int = 1, sums: int = 1, loops: bool = False,
+) -> list[Work]:  # fmt: skip
+    """What threads ask for that share the terms of rows, as `library.gpu.rows` has them: in so many
+    sums one after the other, of so many parts of a row, which a second kernel adds up. Few terms
+    are written out, unless there are `loops` over them."""
+    from autotune.gpu.waits import UNROLLED
+    from autotune.gpu.work import Work
+
+    ways = {"warp": (warps, gpu.warp, WARP_WAITS), "lanes": (gpu.warp, warps, BLOCK_WAITS)}
+    at_once, share, waits = ways.get(by, (1, gpu.warp * warps, BLOCK_WAITS))
+    each = ceil(terms / (share * parts))
+    rounds = 1 if each <= WRITTEN_OUT and not loops else ceil(each / UNROLLED) * sums
+    first = Work(
+        ceil(rows / (at_once * turns)) * parts, gpu.warp * warps, bytes=bytes_moved,
+        rounds=turns * rounds, waits=turns * sums * waits,
+    )  # fmt: skip
+    return [first] if parts == 1 else [first, Work(1, gpu.warp)]
+
+
+def moved(sch: Schedule, names: Collection[str]) -> int:
+    """Bytes that one kernel of some stages moves at least: what they read of others and of
+    arguments, and what they make for others and for callers, each element once."""
+    touched, others = Counter[Buffer](), set(sch.func.params)
+    for block in map(sch.state.block, names):
+        for buffer in {a.buffer for a in accesses(block)}:
+            touched[buffer] += instances(block)  # elements, at the most
+    for name in {*sch.get_blocks()} - {*names}:
+        others |= {a.buffer for a in accesses(sch.state.block(name))}
+    return sum(
+        min(count, prod(map(size, buffer.shape))) * dtype.itemsize(buffer.dtype)
+        for buffer, count in touched.items()
+        if buffer in others
+    )
