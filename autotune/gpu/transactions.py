@@ -30,10 +30,9 @@ def wavefronts_of(
         words = each.reshape(-1, gpu.warp)
     words = np.sort(words, axis=1)
     first = _distinct(words)
-    turns = np.zeros((len(words), gpu.banks), np.int64)
-    row, column = np.nonzero(first)
-    np.add.at(turns, (row, words[row, column] % gpu.banks), 1)
-    most = turns.max(axis=1)
+    bank = words % gpu.banks + gpu.banks * np.arange(len(words))[:, None]
+    turns = np.bincount(bank[first], minlength=gpu.banks * len(words))
+    most = turns.reshape(-1, gpu.banks).max(axis=1)
     return float(most.sum()), float((most > 0).sum())
 
 

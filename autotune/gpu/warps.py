@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -45,6 +46,15 @@ class Launch:
         self.threads = prod(extent for _, extent in self.inner)
         self.seen: dict[tuple[For, ...], Warps] = {}
 
+    @cached_property
+    def sizes(self) -> set[Var]:
+        """Variables that neither threads nor statements of the body give a value."""
+        stmts = list(walk(self.body))
+        given = {s.var for s in stmts if isinstance(s, (For, Let))}
+        given |= {var for var, _ in (*self.grid, *self.inner)}
+        used = {v for s in stmts for e in stmt_exprs(s) for v in variables(e)}
+        return {v for v in used - given if dtype.is_int(v.dtype)}
+
     def at(self, path: Path) -> tuple[Warps, Mapping[Expr, Values], Values]:
         """Warps at steps of the loops of `path`, the values there, and the lanes that run."""
         loops = tuple(part for part in path if isinstance(part, For))
@@ -83,7 +93,7 @@ class Launch:
         for var, extent in self.inner:  # x is the fastest
             known[var] = left % extent
             left = left // extent
-        free = {v for axis in loops for v in variables(axis.extent)} | _sizes(self.body, known)
+        free = {v for axis in loops for v in variables(axis.extent)} | self.sizes
         known.update({var: np.asarray(size(var)) for var in free if var not in known})
         return Warps(known, thread < self.threads, total / max(1, len(chosen)))
 
@@ -108,10 +118,3 @@ def _drawn(blocks: int, inside: Sequence[int]) -> Values:
     for extent in inside:
         place = place * extent + spread(extent)
     return place
-
-
-def _sizes(stmt: Stmt, known: Mapping[Expr, Values]) -> set[Var]:
-    """Variables of a kernel that none of its statements gives a value: sizes."""
-    own = {s.var for s in walk(stmt) if isinstance(s, (For, Let))}
-    used = {v for s in walk(stmt) for e in stmt_exprs(s) for v in variables(e)}
-    return {v for v in used - own - set(known) if dtype.is_int(v.dtype)}

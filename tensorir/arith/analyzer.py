@@ -159,16 +159,17 @@ class Analyzer:
 
     def _in_light_of_each_other(self, parts: list[Expr], memory: bool) -> list[Expr]:
         """Parts about digits, as they read when the others hold: f // 2 < 1 makes f % 2 be f."""
-        if sum(_has_digits(part) for part in parts) < 2:
+        digits = [(n, part) for n, part in enumerate(parts) if _has_digits(part)]
+        if len(digits) < 2:
             return []
         found = []
-        for n, part in enumerate(parts):
+        for n, part in digits:
             related = self.related(part, parts[:n] + parts[n + 1 :])
             known = self.copy() if related else self
             if related:
                 assume(known, all_of(*related), memory)
             found.append(known.simplify(part))
-        return [new for new, part in zip(found, parts) if new is not part]
+        return [new for new, (_, part) in zip(found, digits) if new is not part]
 
     def copy(self) -> Analyzer:
         """An independent analyzer that knows the same.

@@ -330,22 +330,24 @@ def _points(
 
 
 def _worth_making(
-    points: Sequence[dict[str, Any]], rows: InRows, base: Schedule, stages: Sequence[str],
+    points: list[dict[str, Any]], rows: InRows, base: Schedule, stages: Sequence[str],
     sums: int, terms: int, gpu: Gpu,
-) -> tuple[Sequence[dict[str, Any]], Sequence[dict[str, Any]]]:  # fmt: skip
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:  # fmt: skip
     """The points that formulas cannot tell apart, and the others. They know nothing of rows whose
     results lie across."""
     if any(point["turned"] for point in points):
-        return points, ()
+        return points, []
     count, bytes_moved = prod(rows.sizes), moved(base, stages)
     drafts = []
     for point in points:
-        way = {name: point[name] for name in ("by", "warps", "turns", "parts")}
-        draft = in_rows(gpu, bytes_moved, count, terms, sums=sums, **way)
-        drafts.append(draft if point["parts"] == 1 else [*draft, draft[0]])  # rows are read again
-    worth = quickest(drafts, gpu)
-    left = [point for n, point in enumerate(points) if n not in worth]
-    return [points[n] for n in worth], left
+        way, alone = {name: point[name] for name in ("by", "warps", "turns")}, point["parts"] == 1
+        each = 1 if alone else sums  # kernels that read rows, before one that does for the result
+        draft = in_rows(
+            gpu, bytes_moved, count, terms, sums=sums // each, parts=point["parts"],
+            loops=not alone, **way,
+        )  # fmt: skip
+        drafts.append(draft if alone else [*draft * sums, draft[0]])
+    return quickest(points, drafts, gpu)
 
 
 def _plan(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from math import ceil, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from autotune.rules.group import instances, size
 from schedule import Schedule
@@ -18,6 +18,8 @@ from tensorir import Buffer, Gpu, accesses, dtype
 
 if TYPE_CHECKING:
     from autotune.gpu.work import Work
+
+T = TypeVar("T")
 
 Draft = Sequence["Work"]
 """The kernels of one plan, as far as formulas tell."""
@@ -36,9 +38,10 @@ WRITTEN_OUT = 64
 """Elements of a thread up to which all of its loads are under way at once."""
 
 
-def quickest(drafts: Sequence[Draft], gpu: Gpu) -> list[int]:
-    """The places of drafts that are worth making, in order: the first one if it moves as few bytes
-    as any, in one kernel that memory surely binds, else all that may take the least time."""
+def quickest(points: Sequence[T], drafts: Sequence[Draft], gpu: Gpu) -> tuple[list[T], list[T]]:
+    """The points that are worth making, by the draft of each, and the others: the first that may
+    take the least time, if it moves as few bytes as any, in one kernel that memory surely binds,
+    else all that may."""
     from autotune.gpu.work import cycles
 
     times = [cycles(draft, gpu) for draft in drafts]
@@ -46,8 +49,9 @@ def quickest(drafts: Sequence[Draft], gpu: Gpu) -> list[int]:
     near = [n for n, time in enumerate(times) if time <= APART * least]
     bytes_of = [sum(work.bytes for work in drafts[n]) for n in near]
     if near and bytes_of[0] <= min(bytes_of) and _is_sure(drafts[near[0]], gpu):
-        return near[:1]
-    return near
+        near = near[:1]
+    left = [point for n, point in enumerate(points) if n not in near]
+    return [points[n] for n in near], left
 
 
 def _is_sure(draft: Draft, gpu: Gpu) -> bool:
@@ -62,16 +66,16 @@ def in_rows(
     gpu: Gpu, bytes_moved: float, rows: int, terms: int, *, by: str, warps: int, turns: int = 1,
     parts: int = 1, sums: int = 1, loops: bool = False,
 ) -> list[Work]:  # fmt: skip
-    """What threads ask for that share the terms of rows, as `library.gpu.rows` has them: in so many
-    sums one after the other, of so many parts of a row, which a second kernel adds up. Few terms
-    are written out, unless there are `loops` over them."""
+    """What threads ask for that share the terms of rows, as `library.gpu.rows` has them: for so
+    many sums one after the other, of so many parts of a row, which a second kernel adds up. Few
+    terms are written out, unless there are `loops` over them."""
     from autotune.gpu.waits import UNROLLED
     from autotune.gpu.work import Work
 
     ways = {"warp": (warps, gpu.warp, WARP_WAITS), "lanes": (gpu.warp, warps, BLOCK_WAITS)}
     at_once, share, waits = ways.get(by, (1, gpu.warp * warps, BLOCK_WAITS))
     each = ceil(terms / (share * parts))
-    rounds = 1 if each <= WRITTEN_OUT and not loops else ceil(each / UNROLLED) * sums
+    rounds = 1 if each <= WRITTEN_OUT and not loops else ceil(each / UNROLLED)
     first = Work(
         ceil(rows / (at_once * turns)) * parts, gpu.warp * warps, bytes=bytes_moved,
         rounds=turns * rounds, waits=turns * sums * waits,

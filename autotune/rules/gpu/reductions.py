@@ -31,7 +31,7 @@ def reduction_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
     drafted = [(n, point) for n, plan in enumerate(plans) for point in plan.likely]
     bytes_moved = moved(sch, group.blocks)
     drafts = [_draft(block, gpu, bytes_moved, **point) for _, point in drafted]
-    worth = [drafted[n] for n in quickest(drafts, gpu)]
+    worth, _ = quickest(drafted, drafts, gpu)
     first, others = list[MovePlan](), list[MovePlan]()
     for n, plan in enumerate(plans):
         likely = [point for at, point in worth if at == n]

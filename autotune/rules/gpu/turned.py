@@ -82,9 +82,9 @@ def _in_boxes(
     boxes |= {_deeper(block, sizes): begun for sizes, begun in boxes.items()}
     options: Options = {"sizes": tuple(boxes), "sectors": (False, True), "warps": warps}
     points = [{"sizes": sizes, "sectors": begun, "warps": 8} for sizes, begun in boxes.items()]
-    worth = quickest([_draft(sch, block, gpu, **point) for point in points], gpu)
-    left = [point for n, point in enumerate(points) if n not in worth]
-    return replace(plan("boxes", _boxes, options, *(points[n] for n in worth)), otherwise=left)
+    drafts = [_draft(sch, block, gpu, sizes, begun, warps=8) for sizes, begun in boxes.items()]
+    likely, left = quickest(points, drafts, gpu)
+    return replace(plan("boxes", _boxes, options, *likely), otherwise=left)
 
 
 def _draft(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from schedule.analysis.uses import accesses, plain_stores, read_by_others, written
 from schedule.errors import require
@@ -25,6 +26,9 @@ from tensorir import (
     slope,
     variables,
 )
+
+PLACES = 1024
+"""Places of which is kept how variables move them: steps change bindings, and hardly any place."""
 
 GRID = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 """Axes of blocks; the first one can be the longest."""
@@ -52,13 +56,21 @@ def in_memory(access: Access) -> list[Var]:
     rest = [i for i in access.indices if not isinstance(i, Var)]
     if len(set(own)) == len(own) and all(int_value(i) is not None for i in rest):
         return own
-    flat = flat_index(Load(access.buffer, access.indices))
-    analyzer = Analyzer({it.var: it.extent for it in access.block.iters})
-    used, names = variables(flat), [it.var for it in access.block.iters]
+    extents = tuple((it.var, it.extent) for it in access.block.iters)
+    return list(_by_steps(access.buffer, access.indices, extents))
+
+
+@lru_cache(maxsize=PLACES)
+def _by_steps(
+    buffer: Buffer, indices: tuple[Expr, ...], extents: tuple[tuple[Var, Expr], ...]
+) -> tuple[Var, ...]:
+    """Variables of a place by how far they move it in memory, the largest first."""
+    flat, names = flat_index(Load(buffer, indices)), [var for var, _ in extents]
+    analyzer, used = Analyzer(dict(extents)), variables(flat)
     order = [v for v in names if v in used] + sorted(used - set(names), key=lambda v: v.name)
     steps = {var: slope(flat, var, analyzer) for var in order}
     known = {var: step for var, step in steps.items() if step is not None and step > 0}
-    return sorted(known, key=lambda var: -known[var]) if len(known) == len(steps) else []
+    return tuple(sorted(known, key=lambda v: -known[v])) if len(known) == len(steps) else ()
 
 
 def order_of_reads(node: Block) -> list[Var]:

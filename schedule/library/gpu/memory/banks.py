@@ -36,11 +36,11 @@ def asked(places: Places, item: int, at_once: int = Gpu.warp) -> Places:
     if missing := -words.shape[1] % at_once:
         words = np.pad(words, ((0, 0), (0, missing)), mode="edge")
     words = np.sort(words.reshape(-1, at_once))
-    other = np.ones(words.shape, np.int64)
+    other = np.ones(words.shape, bool)
     other[:, 1:] = words[:, 1:] != words[:, :-1]
-    held = np.zeros((len(words), banks), np.int64)
-    np.add.at(held, (np.arange(len(words))[:, None], words % banks), other)
-    return np.asarray(held.max(1).reshape(len(places), -1))
+    bank = words % banks + banks * np.arange(len(words))[:, None]
+    held = np.bincount(bank[other], minlength=banks * len(words))
+    return np.asarray(held.reshape(len(places), -1, banks).max(2))
 
 
 def best_pitch(

@@ -1,0 +1,69 @@
+"""Drafts of points of rules for GPUs: what formulas leave out is no better, by the estimate of what
+is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from autotune.gpu.count import works_of
+from autotune.gpu.work import Work, cycles
+from autotune.rules import choose
+from autotune.rules.gpu.draft import quickest
+from autotune.rules.gpu.move import MovePlan
+from tensorir import Gpu, PrimFunc, Target, TensorIRError, ops, te
+
+GPU = Gpu(Target.parse("cuda -arch=sm_90a"))
+
+BYTES, WAITS = Work(1e5, 256, bytes=1e9), Work(132, 32, rounds=1e4)
+
+
+@pytest.mark.parametrize(
+    ("drafts", "worth"),
+    [
+        ([[BYTES], [BYTES]], [0]),  # memory surely binds
+        ([[WAITS], [BYTES], [BYTES]], [1]),  # multiprocessors wait
+        ([[BYTES, BYTES], [BYTES]], [1]),  # all is moved twice
+        ([[BYTES, Work(1, 32)], [BYTES]], [0, 1]),  # whether a kernel more matters
+        ([[WAITS], [WAITS]], [0, 1]),
+        ([], []),
+    ],
+)
+def test_what_formulas_tell_apart(drafts: Any, worth: list[int]) -> None:
+    every = list(range(len(drafts)))
+    assert quickest(every, drafts, GPU) == (worth, [n for n in every if n not in worth])
+
+
+def reduced(shape: tuple[int, ...], axis: Any, by: Callable[..., Any], kind: str) -> PrimFunc:
+    x = te.placeholder(shape, kind, name="x")
+    return te.create_prim_func([x, by(x, axis=axis)], name="f")
+
+
+CASES = [
+    (shape, axis, by)
+    for by in (ops.sum, ops.softmax)
+    for shape, axis in [
+        ((512, 4096), 1), ((512, 4096), 0), ((4, 100003), 1), ((3001, 63), 1), ((2000, 7), 1),
+        ((40, 33, 50), 1), ((9, 1 << 20), 1), ((1 << 20, 9), 0), ((30000, 30), 0),
+    ]
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16"])
+@pytest.mark.parametrize(("shape", "axis", "by"), CASES)
+def test_no_point_that_formulas_leave_out_is_better(
+    shape: tuple[int, ...], axis: Any, by: Any, kind: str
+) -> None:
+    """They know sizes alone: rows, columns, few and many, long and short, odd ones."""
+    sketch = choose(reduced(shape, axis, by, kind), GPU, None).sketch
+    chosen = cycles(works_of(sketch.build(sketch.values()).func, GPU), GPU)
+    for plan in sketch.plans:
+        assert isinstance(plan, MovePlan)
+        for point in plan.otherwise:
+            try:
+                other = plan.cycles({plan.key(name): value for name, value in point.items()})
+            except TensorIRError:
+                continue
+            assert chosen <= 1.02 * other, point
