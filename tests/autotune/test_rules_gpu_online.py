@@ -103,7 +103,7 @@ def test_between_other_stages():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("m", "n", "k"), [(4096, 4096, 4096), (1, 4096, 64), (65, 33, 35)])
-def test_no_tile_takes_less_than_its_operations(m, n, k, dtype):
+def test_no_tile_takes_less_than_a_definition_surely_does(m, n, k, dtype):
     """So a definition that needs more than another algorithm takes is not planned."""
     a, b = te.placeholder((m, k), dtype, name="a"), te.placeholder((k, n), dtype, name="b")
     sch, device = Schedule(te.create_prim_func([a, b, ops.matmul(a, b)])), device_of(TARGET)

@@ -58,8 +58,6 @@ FULL = 0.75
 class ChainPlan(MovePlan):
     """The stages of one chain in one kernel, or in a few."""
 
-    tells = True
-
     @property
     def refused(self) -> Mapping[str, str]:
         """The likely point that primitives refused, and why."""

@@ -83,17 +83,19 @@ def in_rows(
     return [first] if parts == 1 else [first, Work(1, gpu.warp)]
 
 
-def moved(sch: Schedule, names: Collection[str]) -> int:
-    """Bytes that one kernel of some stages moves at least: what they read of others and of
-    arguments, and what they make for others and for callers, each element once."""
-    touched, others = Counter[Buffer](), set(sch.func.params)
+def moved(
+    sch: Schedule, names: Collection[str], others: Collection[str] | None = None
+) -> int:
+    """Bytes that one kernel of some stages moves at least: what they have in common with arguments
+    and with `others`, all that there are if not given, each element once."""
+    touched, outside = Counter[Buffer](), set(sch.func.params)
     for block in map(sch.state.block, names):
         for buffer in {a.buffer for a in accesses(block)}:
             touched[buffer] += instances(block)  # elements, at the most
-    for name in {*sch.get_blocks()} - {*names}:
-        others |= {a.buffer for a in accesses(sch.state.block(name))}
+    for name in {*(sch.get_blocks() if others is None else others)} - {*names}:
+        outside |= {a.buffer for a in accesses(sch.state.block(name))}
     return sum(
         min(count, prod(map(size, buffer.shape))) * dtype.itemsize(buffer.dtype)
         for buffer, count in touched.items()
-        if buffer in others
+        if buffer in outside
     )

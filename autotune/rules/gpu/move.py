@@ -54,9 +54,6 @@ class MovePlan(Plan):
     otherwise: Sequence[Mapping[str, Any]] = ()
     _refusal: ScheduleError | None = None
 
-    tells = False
-    """Whether its time is compared with that of plans for other algorithms."""
-
     @property
     def stages(self) -> tuple[str, ...]:
         return self.members
@@ -131,7 +128,8 @@ class MovePlan(Plan):
         return sch
 
     def estimate(self, constants: Collection[str] = ()) -> float | None:
-        return self.cycles(self.default()) if self.tells else None
+        """What nobody has bound yet has no kernels to tell the time of."""
+        return self.cycles(self.default()) or None
 
     def cycles(self, values: Values, constants: Collection[str] = ()) -> float:
         """The estimated time of its kernels, one call, with such values."""

@@ -24,8 +24,6 @@ read more, are not tried."""
 class OnlinePlan(MovePlan):
     """All stages of one scan in one kernel."""
 
-    tells = True
-
     def _time(self, sch: Schedule) -> float:
         """Infinite where a thread would have more than its registers: how long what does not fit
         there takes is not told."""

@@ -176,28 +176,20 @@ def product_plans(sch: Schedule, group: Group, gpu: Gpu) -> Sequence[Plan]:
 
 
 def least_cycles(sch: Schedule, groups: Sequence[Group], gpu: Gpu) -> float:
-    """Cycles that any plans for some groups take together. Products are kernels of their own, in
-    which all multiprocessors do the operations or memory moves what they read and write; all else
-    may be one kernel, which moves what it has in common with these and with callers."""
-    from autotune.rules.gpu.tile_cycles import computing
-
-    total, rest = 0.0, list[str]()
-    for group in groups:
-        if is_product(sch, group.block):
-            c = contraction_of(sch, group)
-            own = 0.0 if c is None else computing(c, gpu)
-            total += max(own, _moving(sch, group.blocks, gpu))
-        else:
-            rest += group.blocks
-    return total + _moving(sch, rest, gpu)
-
-
-def _moving(sch: Schedule, names: Collection[str], gpu: Gpu) -> float:
-    """Cycles in which memory moves what one kernel of some stages has to."""
+    """Cycles that any plans for some groups take together: those of the best tiles of products,
+    and those in which memory moves once what other sums read of these and of arguments. Stages
+    between them may be computed where they are used."""
     from autotune.gpu.work import architecture_of
+    from autotune.rules.gpu.tiles import tile_plans
 
-    card = architecture_of(gpu).card
-    return moved(sch, names) * card.clock / card.bandwidth
+    card, products = architecture_of(gpu).card, [g for g in groups if is_product(sch, g.block)]
+    total, names = 0.0, [group.block for group in groups if group not in products]
+    for group in products:
+        c = contraction_of(sch, group)
+        total += min((x.cycles for x in tile_plans(c, gpu)), default=0.0) if c else 0.0
+    sums = [name for name in names if sch.state.block(name).is_reduction]
+    made = [group.epilogue or group.block for group in products]
+    return total + moved(sch, sums, made) * card.clock / card.bandwidth
 
 
 def is_product(sch: Schedule, name: str) -> bool:

@@ -48,12 +48,6 @@ MOST_REGISTERS = 164
 """Registers up to which no tile was seen to spill."""
 
 
-def computing(c: library.Contraction, gpu: Gpu) -> float:
-    """Cycles of all multiprocessors together for the operations of a contraction alone."""
-    operations = prod(map(_size, c.axes)) * max(1, c.operations)
-    return operations / (_lanes(c, gpu) * gpu.multiprocessors)
-
-
 def _size(axis: library.Axis) -> int:
     return SYMBOLIC_SIZE if axis.extent is None else axis.extent
 
