@@ -47,7 +47,22 @@ def choose(
     kernel is built, `first` the `first_start` of the function where the caller has made it.
     """
     allowed = DEFAULT_NUMERICS if numerics is None else numerics
+    algorithms = other_algorithms(allowed, device, numerics is not None)
     start = first or first_start(func, allowed)
+    start, sketch = _best(start, device, allowed, constants, algorithms)
+    found = sketches_of(start, device, allowed)
+    return Chosen(start, sketch or default_sketch(found, constants))
+
+
+def _best(
+    start: Start,
+    device: Device,
+    allowed: str,
+    constants: Collection[str],
+    algorithms: Collection[str],
+) -> tuple[Start, PlannedSketch | None]:
+    """The program with the best of the algorithms, and the sketch of it that needs no tuning, if
+    that was made: others are only asked for their estimates, and a program without any is not."""
 
     def planned(start: Start, most: float = inf, told: bool = False) -> Chosen | None:
         found = sketches_of(start, device, allowed, most=most, told=told)
@@ -55,7 +70,6 @@ def choose(
         return None if sketch is None else Chosen(start, sketch)
 
     best = whole = None
-    algorithms = other_algorithms(allowed, device, numerics is not None)
     for block in reductions(start.schedule) if algorithms else ():
         now = start if best is None else best.start
         made = [with_algorithm(now, block, algorithm) for algorithm in algorithms]
@@ -79,11 +93,9 @@ def choose(
         if better:
             best = tried[min(better)[1]]
     if best is None:
-        best = planned(start)
-    elif best is not whole and len(best.sketch.plans) > 1:  # asked of what the others leave
-        best = planned(best.start)
-    assert best is not None
-    return best
+        return start, None
+    alone = best is whole or len(best.sketch.plans) == 1  # no plan is of what others leave
+    return best.start, best.sketch if alone else None
 
 
 def _compared(
@@ -125,7 +137,8 @@ def make_space(
     Which algorithms the first sketch uses depends on `constants`, known when a kernel is built.
     """
     first = first_start(func, numerics)
-    start = choose(func, device, numerics, constants, first).start
+    algorithms = other_algorithms(numerics, device)
+    start, _ = _best(first, device, numerics, constants, algorithms)
     found = sketches(func, device, numerics, True, seed, first, start)
     return Space([replace(sketch, constants=tuple(constants)) for sketch in found])
 
