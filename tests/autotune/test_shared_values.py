@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -14,6 +13,7 @@ from autotune import default_schedule, explain
 from backends import resolve, source_text
 from schedule import Schedule
 from tensorir import PrimFunc, reference, te, verify
+from tests.counted import PYTHON, calls
 
 GPU = "cuda -arch=sm_90a"
 
@@ -29,22 +29,6 @@ def steps(count: int) -> PrimFunc:
         return x * x + y * y
 
     return te.create_prim_func([a, b, te.compute((32,), value, name="o")], name="steps")
-
-
-def calls(run: Callable[[], object]) -> int:
-    """How many functions of Python a call comes to."""
-    count = 0
-
-    def event(frame: object, what: str, argument: object) -> None:
-        nonlocal count
-        count += what == "call"
-
-    sys.setprofile(event)
-    try:
-        run()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 LOOKS: dict[str, Callable[[PrimFunc], object]] = {
@@ -63,5 +47,5 @@ LOOKS: dict[str, Callable[[PrimFunc], object]] = {
 def test_work_grows_with_the_parts_and_not_with_their_uses(name: str):
     look = LOOKS[name]
     look(steps(1))  # imports, and what is remembered
-    few, some, more = (calls(partial(look, steps(n))) for n in (2, 3, 4))
+    few, some, more = (calls(partial(look, steps(n)), PYTHON) for n in (2, 3, 4))
     assert more - some < 2 * (some - few) + 200, (few, some, more)

@@ -12,6 +12,7 @@ from schedule import REGISTRY, LegalCall, Schedule, ScheduleError
 from schedule.checks.annotations import KEYS
 from schedule.requests.candidates import candidates
 from schedule.requests.layout_candidates import VALUES
+from tests import counted
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "fuzz"))
 from random_schedules import Stress  # noqa: E402
@@ -136,18 +137,7 @@ def test_moves_and_explanations_change_nothing(conv):
 def test_legal_moves_are_quick(conv):
     state = Schedule(conv())
     state.legal_moves()
-    calls = 0
-
-    def count(frame, event, argument) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    sys.setprofile(count)
-    try:
-        state.legal_moves()
-    finally:
-        sys.setprofile(None)
-    assert calls < 100_000, "of Python functions"
+    assert counted.calls(state.legal_moves, counted.PYTHON) < 100_000
 
 
 def test_primitives_have_candidates(conv):

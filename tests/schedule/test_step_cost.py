@@ -11,26 +11,10 @@ from backends import source_text
 from schedule import Schedule
 from schedule.library import gpu
 from tensorir import parse
+from tests.counted import calls
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import schedule_speed  # noqa: E402
-
-
-def calls(run):
-    """The calls of Python functions, and of those that they call, that `run` makes."""
-    count = 0
-
-    def note(frame, event, arg):
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        run()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 @pytest.mark.parametrize(("name", "most"), [("tiles fit", 25_000), ("tiles leave a rest", 26_000)])
