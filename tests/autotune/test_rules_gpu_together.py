@@ -17,10 +17,10 @@ EMULATOR = "cuda-emulator -arch=sm_90a"
 CHECKED = f"{EMULATOR} -check=races,uninitialised"
 
 
-@pytest.mark.parametrize("name", ["any", "all"])
-@pytest.mark.parametrize(
-    "shape, axis", [((9, 70), 1), ((70, 9), 0), ((2, 900), 1), ((3, 5, 40), (0, 2)), ((5000,), 0)]
-)
+@pytest.mark.parametrize("name, shape, axis", [
+    ("any", (9, 70), 1), ("all", (9, 70), 1), ("any", (70, 9), 0), ("all", (2, 900), 1),
+    ("any", (3, 5, 40), (0, 2)), ("all", (5000,), 0),
+])  # fmt: skip
 def test_threads_combine_truth_values(name: str, shape: Any, axis: Any, cache: ObjectCache) -> None:
     """Bools are bytes in memory, and threads exchange what they have of them: rows that threads
     share could not be lowered."""

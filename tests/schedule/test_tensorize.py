@@ -250,6 +250,7 @@ def overlap(A: f32[8, 1], B: f32[16], C: f32[23]):
 
 
 class TestIntrinsics:
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize("name", list(INTRINS))
     def test_what_comes_along_is_true(self, name):
         intrin = INTRINS[name]

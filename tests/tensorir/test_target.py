@@ -11,7 +11,10 @@ from tensorir.errors import TensorIRError
 from tensorir.targets.architectures import ARCHITECTURES
 from tensorir.targets.target import GPUS, OPTIONS, VECTOR_BITS, Processor, Target
 
-WORDS = st.from_regex(r"[a-z0-9_][a-z0-9_.+\-]{0,8}", fullmatch=True)
+LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789_"
+WORDS = st.builds(
+    str.__add__, st.sampled_from(LETTERS), st.text(st.sampled_from(LETTERS + ".+-"), max_size=8)
+)
 
 
 @pytest.mark.parametrize(
