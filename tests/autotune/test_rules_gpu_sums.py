@@ -100,3 +100,38 @@ def test_of_diagonals_nothing_else_is_read(name, cache):
     passes = 2 if name.startswith("softmax") else 1
     assert sum(work.sectors for work in works) <= 1.2 * passes * b * n
     right(APART[name](9, 40), cache)
+
+
+RUNNING = {
+    "rows": ((512, 1024), 1, (5, 70)),
+    "one row": ((1 << 17,), 0, (700,)),
+    "rows of any length": ((512, 1001), 1, (5, 71)),
+    "columns": ((1024, 512), 0, (30, 40)),
+    "in the middle": ((16, 256, 512), 1, (3, 9, 20)),
+}
+BEFORE = {
+    "a function": ops.exp,
+    "functions": lambda x: ops.sqrt(ops.add(ops.abs(x), 1.0)),
+    "what is not negative": ops.relu,
+}
+
+
+@pytest.mark.parametrize("name", RUNNING)
+def test_what_scans_read_is_computed_by_those_that_scan(name, cache):
+    """It was written and read once more, by a kernel of its own."""
+    shape, axis, few = RUNNING[name]
+    plain, sch = scheduled(program(lambda x: ops.cumsum(x, axis), shape))
+    least = sum(work.sectors for work in works_of(sch.func, DEVICE))
+    for before, make in BEFORE.items():
+        plans, sch = scheduled(program(lambda x, make=make: ops.cumsum(make(x), axis), shape))
+        assert plans == plain, before
+        assert sum(work.sectors for work in works_of(sch.func, DEVICE)) <= 1.01 * least, before
+    right(program(lambda x: ops.cumsum(ops.exp(ops.multiply(x, 0.1)), axis), few), cache)
+
+
+def test_what_others_read_too_is_no_part_of_a_scan(cache):
+    x = te.placeholder((9, 70), name="x")
+    made = ops.exp(x)
+    func = te.create_prim_func([x, ops.add(ops.cumsum(made), made)])
+    right(func, cache)
+    assert "scan" in scheduled(func)[0]

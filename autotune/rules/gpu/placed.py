@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autotune.rules.gpu.product import contraction_of
 from autotune.rules.gpu.reuse import is_shared
-from autotune.rules.gpu.scan import rows_of_scans
+from autotune.rules.gpu.scan import inline_in_scans, rows_of_scans
 from autotune.rules.gpu.windows import windows_plans
 from autotune.rules.group import Group, Refused, epilogue_of
 from schedule import Schedule, ScheduleError
@@ -12,9 +12,9 @@ from tensorir import Gpu
 
 
 def in_place(sch: Schedule, gpu: Gpu) -> Refused:
-    """States of scans and results of products where they are used, ahead of all rules. Returns the
-    steps and sums of which that is refused, and why."""
-    return {**rows_of_scans(sch), **place_results(sch, gpu)}
+    """What scans read, their states and results of products where they are used, ahead of all
+    rules. Returns the stages, steps and sums of which that is refused, and why."""
+    return {**inline_in_scans(sch), **rows_of_scans(sch), **place_results(sch, gpu)}
 
 
 def place_results(sch: Schedule, gpu: Gpu) -> Refused:

@@ -11,8 +11,10 @@ from autotune.rules.group import (
     Group,
     Refused,
     attempt,
+    in_scan,
     instances,
     output_store,
+    stored,
     stores_of,
     stride_in,
 )
@@ -23,6 +25,24 @@ from tensorir import Block, Gpu, IterKind, Mismatch, body_loads, dtype, find_alg
 THREADS = (256, 1024)
 ELEMENTS = (5, 9, 17)
 WARPS = (4, 8, 16)
+
+
+def inline_in_scans(sch: Schedule) -> Refused:
+    """Compute what a scan alone reads, each element once, where it is read: threads that have rows,
+    or pieces of them, compute side by side what a kernel of its own would write to memory. Returns
+    the stages of which that is refused, and why."""
+    refused: Refused = {}
+    for name in map(str, sch.get_blocks()):
+        block, users = sch.state.block(name), sch.get_consumers(name)
+        if block.is_reduction or output_store(block) is None or in_scan(sch, block):
+            continue
+        readers = [sch.state.block(user) for user in users]
+        own = stored(block)[0]
+        places = [sum(load.buffer is own for load in body_loads(r)) for r in readers]
+        reads = sum(instances(r) * count for r, count in zip(readers, places))
+        if readers and all(in_scan(sch, r) for r in readers) and reads <= instances(block):
+            attempt(refused.setdefault(name, {}), f"{name!r} inline", sch.compute_inline, name)
+    return refused
 
 
 def rows_of_scans(sch: Schedule) -> Refused:
