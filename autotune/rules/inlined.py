@@ -22,6 +22,7 @@ from tensorir import Block, Call, IterKind, Select, body_loads, stmt_exprs, walk
 MOST_COPIED = 16
 """Operations that inlining a stage may repeat in each instance of what reads it."""
 
+
 def is_cheap(block: Block) -> bool:
     """Whether computing the block's value again costs less than keeping it."""
     return not any(
@@ -114,6 +115,17 @@ def _reads_reduction(sch: Schedule, name: str) -> bool:
     )
 
 
+def _goes_before(sch: Schedule, stage: str, name: str) -> bool:
+    """Whether a stage is no sum, or one with less to do than another one and of no sum that this
+    one is of too: those of the same rows stay together."""
+    block = sch.state.block(stage)
+    if not block.is_reduction:
+        return True
+    both = needed(sch, stage) & needed(sch, name)
+    alone = not any(sch.state.block(maker).is_reduction for maker in both)
+    return alone and instances(block) < instances(sch.state.block(name))
+
+
 def bring_forward(sch: Schedule) -> Refused:
     """Let what an epilogue reads beside its sum run before that sum: stages that need no sum, such
     as the factors of a normalisation, and sums with less to do, such as the lengths of vectors of
@@ -130,8 +142,7 @@ def bring_forward(sch: Schedule) -> Refused:
         for stage in reversed(order[order.index(name) + 1 :]):
             if {users[0], *late} & set(sch.get_consumers(stage)):
                 late.add(stage)
-        sums = [block for block in map(sch.state.block, late) if block.is_reduction]
-        if any(instances(block) >= instances(sch.state.block(name)) for block in sums):
+        if not all(_goes_before(sch, stage, name) for stage in late):
             continue
         for stage in [stage for stage in order if stage in late]:
             if name not in needed(sch, stage):

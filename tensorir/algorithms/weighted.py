@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tensorir import dtype as dt
@@ -15,7 +15,7 @@ from tensorir.algorithms.recognise import (
     writers,
 )
 from tensorir.buffer import Buffer
-from tensorir.expr import TRUE, BinOp, Call, Const, Expr, Load, Var, binary, const
+from tensorir.expr import TRUE, BinOp, Call, Const, Expr, Load, Var, binary, const, int_value
 from tensorir.func import PrimFunc
 from tensorir.stmt import Block, IterKind, Store
 from tensorir.visit import blocks, loads, map_loads, substitute, variables
@@ -38,7 +38,7 @@ def _sum_of(block: Block, op: str) -> Sum | None:
     """What a block reduces by `op` along one axis; None where it does something else."""
     store, init = block.body, block.init
     reduced = variables_of(block, IterKind.REDUCE)
-    if not isinstance(store, Store) or not isinstance(init, Store) or len(reduced) != 1:
+    if not isinstance(store, Store) or not isinstance(init, Store) or not reduced:
         return None
     value, old = store.value, Load(store.buffer, store.indices)
     start = 0.0 if op == "+" else float("-inf")
@@ -51,8 +51,25 @@ def _sum_of(block: Block, op: str) -> Sum | None:
         return None
     if old not in (value.a, value.b) or not dt.is_float(store.buffer.dtype):
         return None
-    ((axis, size),) = reduced.items()
-    return Sum(block, store.buffer, own, axis, size, value.b if value.a is old else value.a)
+    term = value.b if value.a is old else value.a
+    return Sum(block, store.buffer, own, *_along_one(reduced, term))
+
+
+def _along_one(reduced: Mapping[Var, Expr], term: Expr) -> tuple[Var, Expr, Expr]:
+    """The axis of a sum, so many values, and its term there: of several variables, those of one
+    value aside, the axis that they are the parts of."""
+    wide = {var: size for var, size in reduced.items() if int_value(size) != 1} or dict(reduced)
+    values: dict[Var, Expr] = {var: const(0) for var in reduced if var not in wide}
+    (axis, size), *inner = wide.items()
+    if inner:
+        axis = Var("_".join(var.name for var in wide))
+        step: Expr = const(1)
+        for var, extent in reversed(wide.items()):
+            part = axis // step
+            values[var] = part if var is next(iter(wide)) else part % extent
+            step = step * extent
+        size = step
+    return axis, size, plain_indices(substitute(term, values)) if values else term
 
 
 @dataclass

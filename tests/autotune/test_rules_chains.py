@@ -319,6 +319,15 @@ def test_sums_with_less_to_do_come_before_the_product_that_they_scale(first):
     check(func, scheduled(func))
 
 
+def test_sums_of_the_same_rows_stay_together():
+    """Of attention those of weights stay beside what is weighted by them."""
+    q, k, v = (te.placeholder((1, 2, 6, 8), name=name) for name in "qkv")
+    base = Schedule(made(q, k, v, ops.attention(q, k, v)))
+    order = base.get_blocks()
+    bring_forward(base)
+    assert base.get_blocks() == order
+
+
 def correlated(rows: int, terms: int, deep: bool) -> PrimFunc:
     """Three sums over the same rows, and with `deep` one that needs the first of them."""
     a, b = rows_of(rows, terms, name="a"), rows_of(rows, terms, name="b")

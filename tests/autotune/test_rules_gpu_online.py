@@ -9,6 +9,7 @@ import pytest
 
 from autotune import default_schedule
 from autotune.gpu.count import works_of
+from autotune.gpu.work import cycles
 from autotune.rules import default_sketch
 from autotune.rules.alternatives import first_start, reductions, with_algorithm
 from autotune.rules.generate import sketches_of
@@ -18,6 +19,8 @@ from autotune.rules.gpu.tiles import tile_plans
 from autotune.rules.group import find_groups
 from autotune.rules.registry import RULES
 from backends import build
+from benchmarks.general.form import expected, given, numbers, restored
+from benchmarks.general.rewritings import forms_of
 from schedule import Schedule
 from tensorir import device_of, ops, reference, te
 from tensorir.targets.target import Target
@@ -75,6 +78,28 @@ def test_the_definition_is_planned_only_where_it_may_be_the_fastest(sizes, asked
     del planned[:]
     assert default_schedule(func, TARGET).trace == made.trace
     assert planned, "the same was chosen among all"
+
+
+FORMS = ("split last", "split first, inputs too", "unit reduce", "unit first")
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", FORMS)
+def test_sums_in_parts_or_with_units_have_one_kernel_too(name, cache):
+    """Weights are found by what their sums are over, however many variables these have."""
+    func, small = attention(16, 512, 512, 64), attention(2, 72, 72, 8)
+    device = device_of(TARGET)
+    works = works_of(default_schedule(func, TARGET).func, device)
+    assert len(works) == 1
+    (form,) = (f for f in forms_of(func, (name.split()[0],)) if f.name == name)
+    found = works_of(default_schedule(form.func, TARGET).func, device)
+    assert cycles(found, device) <= 1.05 * cycles(works, device)
+    (form,) = (f for f in forms_of(small, (name.split()[0],)) if f.name == name)
+    arrays = numbers(small)
+    sch = default_schedule(form.func, EMULATOR)
+    kernel = build(sch, f"{EMULATOR} -check=races,uninitialised", cache=cache)
+    (made,) = restored(form, small, [kernel(*given(form, small, arrays))])
+    np.testing.assert_allclose(made, expected(form, small, arrays)[0], 1e-4, 1e-5)
 
 
 def test_between_other_stages():
