@@ -18,7 +18,7 @@ from autotune.rules.inlined import inline_stages
 from backends import ObjectCache, build, resolve
 from schedule import Schedule
 from schedule.library import Contraction, find_contraction, make_nest
-from tensorir import Cpu, PrimFunc, reference, te
+from tensorir import Cpu, PrimFunc, Store, reference, te
 
 CPUS = tuple(Cpu(resolve(f"c -vector_bits=512 -threads={n}")) for n in (1, 2))
 LITTLE = tuple(Cpu(resolve(f"c -vector_bits=512 -l2=40960 -threads={n}")) for n in (1, 2))
@@ -181,6 +181,18 @@ def test_a_matrix_times_some_rows_is_read_in_its_order_by_default(cpu: Cpu) -> N
     near = prepared(rows(17, 64, 512))[1]
     assert not any(plan.depth for _, plan in plans(near, cpu))
     assert not plans(prepared(func)[1], cpu, ["w"])[0][1].depth
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_sums_that_wait_are_one_threads_own_whoever_reads_them(scaled: bool) -> None:
+    """Lowering writes short loops over them out, and begins their rows with vectors."""
+    sch = Schedule(local(32, 8, 26, 3, scaled))
+    (group,) = find_groups(sch)
+    c = find_contraction(sch, group.block, group.epilogue)
+    assert (c.last != c.block) == scaled
+    make_nest(sch, c, next(plan for _, plan in plans(c, CPUS[1]) if plan.depth))
+    store = sch.state.block(c.block).body
+    assert isinstance(store, Store) and store.buffer.scope == "local"
 
 
 def test_operands_that_are_used_again_or_constant_are_not_read_so() -> None:

@@ -303,6 +303,7 @@ class _Nest:
         """The sums of a task, which is gone over for each few terms."""
         sch, c, plan = self.sch, self.c, self.plan
         sch.compute_at(c.block, where)
+        sch.set_scope(c.block)  # whether or not a stage after them reads them
         dims = [*(n for n in c.spatial if n != plan.lane), plan.lane]
         found = dict(zip(dims, loops_by_dimension(sch, c.block)))
         *steps, last = reduce_loops(sch, c, plan.steps)
