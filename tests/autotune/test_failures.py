@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from autotune import tune
@@ -12,6 +17,7 @@ from autotune.measure.busy import Neighbours
 from autotune.tuning.failures import describe_failures
 from tensorir import TensorIRError
 
+ROOT = Path(__file__).parents[2]
 FUNC = make_example("matmul", {"m": 4, "n": 4, "k": 4})
 
 
@@ -66,3 +72,25 @@ def test_a_search_without_a_result_says_why(monkeypatch):
         match=r"no candidate of 'matmul' ran correctly in 3 trials: 3 wrong_result \(output 'C'",
     ):
         tune(FUNC, trials=3, database=None, strategy="random", progress=False)
+
+
+def test_a_process_without_standard_streams_tunes(tmp_path):
+    """A daemon has none of them: pipes to workers get their numbers then."""
+    program = f"""
+import traceback
+try:
+    from autotune import MeasureSettings, tune
+    from autotune.examples import make_example
+    func = make_example("matmul", {{"m": 4, "n": 4, "k": 4}})
+    brief = MeasureSettings(min_ms=0.5, build_jobs=2)
+    told = str(tune(func, trials=2, database=None, shipped=False, settings=brief).trials)
+except BaseException:
+    told = traceback.format_exc()
+open({str(tmp_path / "told")!r}, "w").write(told)
+"""
+    words = [sys.executable, "-c", program]
+    subprocess.run(
+        ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *words],
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=240,
+    )  # fmt: skip
+    assert (tmp_path / "told").read_text() == "2"
