@@ -3,14 +3,17 @@ interpreted and compiled, in work that grows with its text."""
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
 from autotune import default_schedule
-from backends import build
+from backends import build, source_text
 from schedule import Schedule, ScheduleError
 from tensorir import TensorIRError, interpret, parse, reference, te
 from tensorir.interning import MOST_DEEP
+from tensorir.written import MOST_WRITTEN
 
 STEPS = {
     "polynomial": lambda e, x, n: e * x + 0.25 if n % 2 else e - x,
@@ -74,14 +77,32 @@ def stages(count):
     return te.create_prim_func([a, t])
 
 
-@pytest.mark.parametrize("target", ["c", "cuda-emulator"])
-def test_chains_of_stages_are_joined_as_far_as_they_go(target):
-    """Each reads the one before twice, so that the text of one doubles with each that is joined."""
-    func = stages(24)
-    sch = default_schedule(func, target)
+def joined(target):
+    """The default schedule of a chain of stages, of which each reads the one before twice, so that
+    the text of one doubles with each that is joined."""
+    sch = default_schedule(stages(24), target)
     assert 1 < len(sch.get_blocks()) < 24
+    return sch
+
+
+def assert_right(sch, target):
     x = np.zeros((3, 16), np.float32)
-    np.testing.assert_array_equal(build(sch, target)(x), interpret(func, x)[0])
+    np.testing.assert_array_equal(build(sch, target)(x), interpret(stages(24), x)[0])
+
+
+def test_chains_of_stages_are_joined_as_far_as_they_go():
+    assert_right(joined("c"), "c")
+
+
+def test_chains_for_gpus_have_a_text_however_long_and_run_where_they_are_shorter(monkeypatch):
+    """g++ takes ten seconds for the longest."""
+    gpu = "cuda-emulator"
+    longest = joined(gpu)
+    assert source_text(longest.func, gpu).count("?") > MOST_WRITTEN / 4
+    monkeypatch.setattr(import_module("tensorir.written"), "MOST_WRITTEN", 1 << 12)
+    shorter = joined(gpu)
+    assert len(shorter.get_blocks()) > len(longest.get_blocks())
+    assert_right(shorter, gpu)
 
 
 def test_joining_too_many_stages_is_refused():
