@@ -22,6 +22,10 @@ from backends.scratch import ScratchFolder
 
 LIMIT_BYTES = 1 << 30
 PRUNE_EVERY = 64
+PRUNED, PRUNE_SECONDS = "pruned", 600.0
+"""What is touched by whoever looks through all objects: a process that adds its first one does so
+where nobody has for that long. Most add a few."""
+
 DRAFT, DRAFT_SECONDS = ".tmp", 24 * 3600.0
 """How files end that are being written, and when they are old enough to belong to nobody."""
 
@@ -74,7 +78,7 @@ class ObjectCache:
             path = self._write(self.place, key, build)
         except (OSError, BuildPlaceError) as error:
             path = self._write_elsewhere(key, build, error)
-        if self._added % PRUNE_EVERY == 0:
+        if self._added % PRUNE_EVERY == 0 and (self._added or self._is_due()):
             self.prune(keep=path)
         self._added += 1
         return path
@@ -137,6 +141,8 @@ class ObjectCache:
 
         What killed processes left half written goes as well.
         """
+        with suppress(OSError):
+            (self.directory / PRUNED).touch()
         for draft in self.directory.glob(f"??/*{DRAFT}"):
             with suppress(OSError):
                 if time.time() - draft.stat().st_mtime > DRAFT_SECONDS:
@@ -158,6 +164,13 @@ class ObjectCache:
                 excess -= size
                 removed += 1
         return removed
+
+    def _is_due(self) -> bool:
+        """Whether no process has looked through the objects for a while."""
+        try:
+            return time.time() - (self.directory / PRUNED).stat().st_mtime > PRUNE_SECONDS
+        except OSError:
+            return True
 
     def _objects(self, key: str) -> list[Path]:
         """The objects of a key, damaged ones among them, as far as they are of use."""

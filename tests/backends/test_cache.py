@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from backends import ObjectCache, default_cache, object_key
+from backends import ObjectCache, cache, default_cache, object_key
 
 KEY = object_key("some source")
 
@@ -70,6 +70,31 @@ def test_the_least_recently_used_go_first(store):
 def test_the_object_just_made_survives_a_small_limit(tmp_path):
     store = ObjectCache(tmp_path, limit_bytes=10)
     assert store.add(KEY, writer(b"x" * 100)).exists()
+
+
+def test_processes_that_add_few_objects_look_through_all_seldom(tmp_path, monkeypatch):
+    """Each is one of the first of a process, but for the last of so many."""
+    looked = []
+    monkeypatch.setattr(ObjectCache, "prune", counted(looked, ObjectCache.prune))
+
+    def added(count):
+        store = ObjectCache(tmp_path)
+        for n in range(count):
+            store.add(object_key(str(n)), writer(b"object"))
+        return len(looked)
+
+    assert [added(3) for _ in range(3)] == [1, 1, 1]
+    assert added(cache.PRUNE_EVERY + 1) == 2
+    os.utime(tmp_path / cache.PRUNED, (1000, 1000))
+    assert [added(3) for _ in range(2)] == [3, 3]
+
+
+def counted(calls, function):
+    def call(*args, **options):
+        calls.append(args)
+        return function(*args, **options)
+
+    return call
 
 
 def test_many_writers_of_one_key(store):
