@@ -5,6 +5,8 @@ That every operator has one is in test_renaming.py.
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -164,11 +166,15 @@ READERS = {
 }
 
 
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("maker", MAKERS)
-@pytest.mark.parametrize("shape", [(8, 8, 17, 4), ("n", 2, 3, 12)])
-def test_what_reads_the_result_of_another_rule(shape, maker, reader):
-    """A plan is asked of the program that the plans before it leave, in searches too."""
+PAIRS = list(product(MAKERS, READERS))
+
+
+@pytest.mark.parametrize("number", range(len(PAIRS)), ids=map("-".join, PAIRS))
+def test_what_reads_the_result_of_another_rule(number):
+    """A plan is asked of the program that the plans before it leave, in searches too; of known
+    sizes and of a symbolic one by turns."""
+    maker, reader = PAIRS[number]
+    shape = [(8, 8, 17, 4), ("n", 2, 3, 12)][number % 2]
     sizes = [te.var(size) if isinstance(size, str) else size for size in shape]
     inputs = [te.placeholder(sizes, name="X")]
 
