@@ -45,9 +45,10 @@ UNLIKELY = 10.0
 """What is expected to take so many times the best is not tried for exploration's sake: models err,
 but hardly by so much, and such trials take as long as many others."""
 
-BUILT = 1 / 3
-"""The share of candidates that are built, of those that formulas tell the cycles of: the formulas
-order them about as well as the features of what is built do, which are there to tell the rest."""
+FIRST, BUILT = 1 / 12, 1 / 4
+"""The share of candidates that are built, of those that formulas tell the cycles of: before there
+are trials, and later. The formulas order them better than the draft does by the features of what is
+built; once the model has learned where both are wrong, features tell more."""
 
 
 class Pool:
@@ -97,6 +98,7 @@ class Pool:
         formula tells the cycles of a sketch's candidates, the better part, and what it cannot tell
         from that. The others count as if they were built."""
         wanted = int(max(min(self.left, most), 0))
+        share = FIRST if self._state.best_seconds() is None else BUILT
         new = [c for c in dict.fromkeys(candidates) if self._is_new(c)][:wanted]
         kept: set[Candidate] = set()
         for name in dict.fromkeys(c.sketch for c in new):
@@ -105,7 +107,7 @@ class Pool:
             if cycles is None:
                 kept.update(some)
                 continue
-            last = np.sort(cycles)[math.ceil(BUILT * len(some)) - 1]
+            last = np.sort(cycles)[math.ceil(share * len(some)) - 1]
             kept.update(c for c, each in zip(some, cycles) if each <= last)
         self.left -= len(new) - len(kept)
         return [c for c in new if c in kept]
