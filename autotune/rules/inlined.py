@@ -52,8 +52,9 @@ def inline_stages(
     that is refused, as where one expression of all would be too large.
 
     These are elementwise stages that feed elementwise stages, and cheap ones that feed a
-    reduction which reads each of their elements about once. Stages that a user reads in several
-    places stay where the copies of them would be long, and so do `kept` ones and what these read.
+    reduction which reads each of their elements about once, but for gathers that others read too.
+    Stages that a user reads in several places stay where the copies of them would be long, and so
+    do `kept` ones and what these read.
     `copies` says how many are computed of each element if a second block is inlined into a first
     one, where that is less than the places.
     """
@@ -73,13 +74,20 @@ def inline_stages(
             continue  # it reads whole rows in memory
         if any(_copied(sch, user, block, copies) for user in users):
             continue
-        single = len(users) == 1 or is_cheap(block)
+        sums = any(u.is_reduction for u in users)
+        single = len(users) == 1 or is_cheap(block) and not (sums and _gathers(block))
         if single and all(instances(u) <= 2 * instances(block) for u in users):
-            ends = any(u.is_reduction or is_padding(u) for u in users)
+            ends = sums or any(map(is_padding, users))
             if not (ends and _reads_reduction(sch, name)):
                 own = refused.setdefault(str(name), {})
                 attempt(own, f"{name!r} inline", sch.compute_inline, name)
     return refused
+
+
+def _gathers(block: Block) -> bool:
+    """Whether memory says where a stage reads: what it makes of a row can be kept for all of it,
+    and what it reads cannot, since nobody knows where that is."""
+    return any(i.has_loads for load in body_loads(block) for i in load.indices)
 
 
 def _copied(

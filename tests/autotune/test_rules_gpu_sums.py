@@ -135,3 +135,25 @@ def test_what_others_read_too_is_no_part_of_a_scan(cache):
     func = te.create_prim_func([x, ops.add(ops.cumsum(made), made)])
     right(func, cache)
     assert "scan" in scheduled(func)[0]
+
+
+def embedded(rows: int, words: int, width: int) -> PrimFunc:
+    """A norm of rows that are taken from a table, with those of their places added."""
+    table, places = te.placeholder((words, width), name="e"), te.placeholder((8, width), name="p")
+    at = te.placeholder((rows,), "int32", name="at")
+    x = te.compute(
+        (rows, width),
+        lambda i, j: table[te.clip(at[i], 0, words - 1), j] + places[i % 8, j], name="x",
+    )  # fmt: skip
+    return te.create_prim_func([table, places, at, ops.layer_norm(x)])
+
+
+def test_rows_that_memory_says_are_read_once(cache):
+    """Where they are cannot be told, so that what is made of them is kept: they were read for each
+    sum and for the result."""
+    rows, width = 8192, 512
+    plans, sch = scheduled(embedded(rows, 4096, width))
+    assert plans == ["chain"]
+    each = rows * width * 4 // 32
+    assert sum(work.sectors for work in works_of(sch.func, DEVICE)) <= 3.1 * each
+    right(embedded(19, 7, 40), cache)
