@@ -166,16 +166,17 @@ READERS = {
 }
 
 
-PAIRS = list(product(MAKERS, READERS))
+SHAPES = [(8, 8, 17, 4), ("n", 2, 3, 12)]
+CASES = [
+    *((*pair, n % 2) for n, pair in enumerate(product(MAKERS, READERS))), ("softmax", "vector", 1)
+]  # fmt: skip
+"""Each pair, of known sizes and of a symbolic one by turns; the last has a choice of its own."""
 
 
-@pytest.mark.parametrize("number", range(len(PAIRS)), ids=map("-".join, PAIRS))
-def test_what_reads_the_result_of_another_rule(number):
-    """A plan is asked of the program that the plans before it leave, in searches too; of known
-    sizes and of a symbolic one by turns."""
-    maker, reader = PAIRS[number]
-    shape = [(8, 8, 17, 4), ("n", 2, 3, 12)][number % 2]
-    sizes = [te.var(size) if isinstance(size, str) else size for size in shape]
+@pytest.mark.parametrize(("maker", "reader", "shape"), CASES)
+def test_what_reads_the_result_of_another_rule(maker, reader, shape):
+    """A plan is asked of the program that the plans before it leave, in searches too."""
+    sizes = [te.var(size) if isinstance(size, str) else size for size in SHAPES[shape]]
     inputs = [te.placeholder(sizes, name="X")]
 
     def weight(*shape):
