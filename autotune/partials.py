@@ -100,9 +100,9 @@ def lane_axis(c: library.Contraction, cpu: Cpu) -> int | None:
     if any(o.pad for o in c.operands) or any(map(c.is_window, range(len(c.axes)))):
         return None
     for n in c.reduced:
-        extent = c.axes[n].extent
+        most = c.axes[n].most
         steps = {o.strides[n] for o in c.operands}
-        long = extent is None or extent >= SHORTEST * lanes_of(c, cpu)
+        long = most is None or most >= SHORTEST * lanes_of(c, cpu)
         if steps <= {0, 1} and 1 in steps and long:
             return n
     return None
@@ -114,8 +114,8 @@ def _lanes(c: library.Contraction, cpu: Cpu) -> Iterator[Timed]:
     if axis is None or _is_dear(c, cpu):
         return
     for vectors in WIDTHS:
-        extent = c.axes[axis].extent
-        if extent is not None and vectors * lanes >= extent:
+        most = c.axes[axis].most
+        if most is not None and vectors * lanes >= most:
             continue
         move = (library.lanes, (axis, vectors * lanes))
         after = library.with_partial(c, library.Partial(axis, vectors * lanes, "lanes"))

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from tensorir.analysis.dependence import recurrent as recurrent
     from tensorir.analysis.dependence import same_slice as same_slice
     from tensorir.analysis.independence import analyzer_of as analyzer_of
+    from tensorir.analysis.repeatable import compared as compared
+    from tensorir.analysis.repeatable import is_repeatable as is_repeatable
     from tensorir.arith import Analyzer as Analyzer
     from tensorir.arith import Digit as Digit
     from tensorir.arith import Interval as Interval
@@ -277,6 +279,7 @@ __all__ = lazy_names(
         "tensorir.externs.built_in": "BUILT_IN_EXTERNS EXTERNS",
         "tensorir.func": "DECLARED PrimFunc",
         "tensorir.analysis.independence": "analyzer_of",
+        "tensorir.analysis.repeatable": "compared is_repeatable",
         "tensorir.verifier.inout": "fills with_declared",
         "tensorir.interpreter.interpret": "interpret interpret_source",
         "tensorir.numbers.intrin": "MATH REINTERPRET",

@@ -2,6 +2,7 @@
 
 A pair of index and value is a chain of comparisons that takes one element at a time. The extreme
 alone, and the smallest index of an equal element, are two plain reductions, which lanes share.
+Both compute the elements, which have to come out the same.
 
 It is bitwise and faster, so default schedules use it (`preferred`).
 """
@@ -28,11 +29,15 @@ NARROW = 1 << 31
 
 def _algorithm(reducer: Reducer, extreme: str) -> Algorithm:
     def recognise(func: PrimFunc, block: Block) -> Alternative:
+        from tensorir.analysis.repeatable import is_repeatable
+
         update = _selection(block, reducer)
         place, value = (store.buffer for store in update.stores)
         used = is_used(func, value, block)
         require(not used, f"the values that block {block.name!r} selects are used")
         position, source = (s.value.b for s in update.stores if isinstance(s.value, Select))
+        what = f"what block {block.name!r} selects may be rounded in another way in each pass"
+        require(is_repeatable(source), what)
         terms = update.row.over(position, source)
 
         def compute(given: Sequence[Tensor], names: Sequence[str]) -> Sequence[Tensor]:

@@ -42,6 +42,10 @@ FEW, LANES = 4, 5
 STATEMENTS = 600
 """Straight-line statements that the copies of one nest should have, altogether."""
 
+LONG = 48
+"""Operations of an extent from which on a loop stays whole: pieces of pieces of symbolic extents
+have each the extents of all those before in their own."""
+
 MOST = "most"
 """Annotation of a vectorized loop that was cut to a symbolic extent: the extent it had."""
 
@@ -269,6 +273,8 @@ class _Partition:
             known[2] = {c: FALSE for c in true if solved[c][0].same(solved[c][1])}
             zero = Const(0, loop.var.dtype)
             middle = self.analyzer.simplify(minimum(maximum(high, 0), loop.extent))
+            if middle.written > LONG:
+                return None
             marks = [zero, zero, middle, loop.extent]
         parts = [n for n in range(3) if marks[n] is not marks[n + 1]]
         innermost = extent is not None and not any(isinstance(s, For) for s in walk(loop.body))

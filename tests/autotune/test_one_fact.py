@@ -30,6 +30,8 @@ TILES = "a cost of the count of tiles for GPUs, which says where it is from"
 RECIPE = "a number of a recipe of the library, which says what was measured for it"
 SHAPE = "a shape that is tried, or a limit of the text that compilers get: no fact of a device"
 
+DRAFT = "a count of what kernels of the library ask for, with which test_gpu_drafts compares them"
+
 KNOWN = {
     "autotune/rules/chain.py": {"SQUARES": SHAPE},
     "autotune/rules/chain_rows.py": {"MORE": SHAPE},
@@ -43,11 +45,14 @@ KNOWN = {
         "OWN": SHAPE, "LANES": SHAPE, "SPLITS": SHAPE, "LARGE": SHAPE,
     },
     "autotune/rules/gpu/chain.py": {"ALIKE": SHAPE, "BLOCKS": SHAPE, "PIECE": SHAPE},
+    "autotune/rules/gpu/draft.py": {
+        "WARP_WAITS": DRAFT, "BLOCK_WAITS": DRAFT, "WRITTEN_OUT": SHAPE,
+    },
     "autotune/rules/gpu/elementwise.py": {"THREADS": SHAPE},
     "autotune/rules/gpu/online.py": {"LIKELY": SHAPE, "THREADS": SHAPE},
     "autotune/rules/gpu/scan.py": {"THREADS": SHAPE},
     "autotune/rules/gpu/thin.py": {"SUMS": SHAPE, "ROWS": SHAPE, "PIECES": SHAPE},
-    "autotune/rules/gpu/turned.py": {"MANY_EACH": SHAPE},
+    "autotune/rules/gpu/turned.py": {"MANY_EACH": SHAPE, "SECTOR_ROUNDS": DRAFT},
     "autotune/rules/nests/decide.py": {"MOST_CODE": SHAPE},
     "autotune/rules/nests/stage.py": {
         "ROWS": SHAPE, "VECTORS": SHAPE, "WHOLE_ROW": SHAPE, "MOST_THREADED": SHAPE,
@@ -63,7 +68,9 @@ KNOWN = {
     "schedule/library/contraction/partial.py": {"FEW": SHAPE},
     "autotune/rules/gpu/windows.py": {"ROOM": SHAPE, "LEAST": SHAPE, "MOST_TERMS": SHAPE},
     "schedule/library/gpu/windows.py": {"WRITTEN_OUT": SHAPE, "MOST_HELD": SHAPE},
-    "schedule/library/gpu/tiles.py": {"WRITTEN_OUT": SHAPE, "MOST_HELD": SHAPE},
+    "schedule/library/gpu/tiles.py": {
+        "WRITTEN_OUT": SHAPE, "MOST_HELD": SHAPE, "FETCHED": SHAPE,
+    },
     "schedule/library/gpu/rows.py": {"REGISTERS": SHAPE},
     "schedule/library/gpu/blockwise/online.py": {"WRITTEN_OUT": SHAPE},
     "schedule/library/gpu/elementwise.py": {"FEW": SHAPE},

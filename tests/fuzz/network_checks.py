@@ -121,8 +121,13 @@ def check_default(
     numerics: str | None = None,
 ) -> None:
     """A default schedule computes what the oracle of the tuner expects."""
+    check_schedule(default_schedule(func, target, numerics=numerics), target, sizes)
+
+
+def check_schedule(sch: Schedule, target: str = "c", sizes: dict[str, int] | None = None) -> None:
+    """A schedule computes what the oracle of the tuner expects of its definition."""
+    func = sch.definition
     truth = make_oracle(func, 0, sizes)
-    kernel = build(default_schedule(func, target, numerics=numerics), target)
-    found = kernel(*(truth.inputs[p.name] for p in func.inputs))
+    found = build(sch, target)(*(truth.inputs[p.name] for p in func.inputs))
     for param, result in zip(func.outputs, found if isinstance(found, tuple) else (found,)):
         assert truth.error(param.name, result)[2] is None

@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule
+from autotune.partials import lane_axis
 from autotune.rules import make_space
-from backends import build, resolve
-from schedule import Schedule, library
+from backends import build, resolve, source_text
+from schedule import Schedule, ScheduleError, library
 from tensorir import Target, TensorIRError, device_of, parse, te
 
 sys.path.insert(0, str(Path(__file__).parent))
 import fuzz  # noqa: E402
 import invented  # noqa: E402
 import invented_checks  # noqa: E402
-from network_checks import check_default  # noqa: E402
+from network_checks import check_default, check_schedule  # noqa: E402
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -208,6 +209,86 @@ def test_a_reader_of_another_shape_is_no_epilogue():
     y = te.compute((4, 1), row, name="y")
     z = te.compute((4, 1), lambda i, j: te.if_then_else(i < 1, y[j, i], 0.0) + 1, name="z")
     check_default(te.create_prim_func([x, w, z]))
+
+
+def test_lanes_of_terms_that_are_few_whatever_is_called():
+    """How many there may be was not known of a symbolic end, and lanes for more were refused."""
+    x, y = te.placeholder((64, 8), name="x"), te.placeholder((8, 8), name="y")
+    z, end = te.placeholder((8, 9, 64), name="z"), te.var("end")
+
+    def row(i, j):
+        k, m = te.reduce_axis(64, name="k"), te.reduce_axis(te.min(end, 4), name="m")
+        return te.sum((x[k, m] + z[j, i, k]) * y[j, m], axis=[k, m])
+
+    sch = Schedule(te.create_prim_func([x, y, z, te.compute((9, 8), row, name="out"), end]))
+    c = library.find_contraction(sch, "out")
+    (few,) = [n for n in c.reduced if c.axes[n].extent is None]
+    with pytest.raises(ScheduleError, match="of 4 terms"):
+        library.lanes(sch, c, (few, 8))
+    assert lane_axis(c, device_of(resolve("c -march=haswell"))) != few
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("target", ["c", "c -threads=1", "cuda-emulator"])
+def test_the_place_of_a_largest_product_and_sum(stored, target):
+    """It is where the largest value is found again: computed twice, it may be rounded in two ways,
+    and was found nowhere."""
+    p, q = te.placeholder((32,), "int8", name="p"), te.placeholder((32, 32), "float64", name="q")
+    r = te.placeholder((32, 5), "float64", name="r")
+
+    def value(i, j, k):
+        return p[j].astype("float64") * q[j, k] - r[j, i]
+
+    stage = te.compute((5, 32, 32), value, name="stage")
+
+    def place(i, j):
+        k = te.reduce_axis(32, name="k")
+        return te.argmax(stage[i, j, k] if stored else value(i, j, k), axis=k)
+
+    func = te.create_prim_func([p, q, r, te.compute((5, 32), place, name="place")])
+    check_default(func, target=target)
+    space = make_space(func, device_of(resolve(target)))
+    for seed in range(4 if target == "c" else 0):
+        check_schedule(space.build(space.sample(random.Random(seed))), target)
+
+
+@pytest.mark.parametrize("target", ["c", "cuda-emulator"])
+def test_a_mask_of_what_is_the_largest(target):
+    """What two stages compute, of which one compares, is computed once."""
+    shapes = [(7, 96), (96,), (7,)]
+    x, scale, bias = (te.placeholder(shape, name=n) for shape, n in zip(shapes, "xsb"))
+    y = te.compute((7, 96), lambda i, j: x[i, j] * scale[j] + bias[i], name="y")
+    k = te.reduce_axis(96, name="k")
+    top = te.compute((7,), lambda i: te.max(y[i, k], axis=k), name="top")
+    mask = te.compute((7, 96), lambda i, j: te.if_then_else(y[i, j] == top[i], 1, 0), name="mask")
+    func = te.create_prim_func([x, scale, bias, mask])
+    sch = default_schedule(func, target)
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(shape).astype("float32") for shape in shapes]
+    assert (build(sch, target)(*given).sum(axis=1) == 1).all()
+
+
+BAND_THAT_A_CALL_ENDS = """
+@prim_func
+def f(end: i64 >= 0, p6: f32[65, 49], p7: f32[33, 16], t2: f32[()]):
+    for k0, k1 in grid(16, min(end, 33)):
+        with block("t2"):
+            vk0 = reduce(16, k0)
+            vk1 = reduce(min(end, 33), k1)
+            with init():
+                t2[()] = 0.0
+            t2[()] = t2[()] + select(
+                vk1 - vk0 < 3 and vk0 - vk1 < 2,
+                exp(fabs(p6[vk1 + vk1, vk0 + vk1] - p7[vk1, vk0]) * -1.0),
+                exp(fabs(p6[vk1 + vk1, vk0 + vk1] - p7[vk1, vk0]) * -1.0) * 0.5)
+"""
+
+
+def test_the_text_of_a_band_that_a_call_ends():
+    """A loop was cut where each condition ends, each time into pieces that have the ends of all
+    pieces before in their own: four megabytes."""
+    sch = default_schedule(parse(BAND_THAT_A_CALL_ENDS), "c -march=haswell")
+    assert len(source_text(sch.func, "c -march=haswell")) < 40_000
 
 
 @pytest.mark.parametrize("target", ["c", "cuda-emulator"])

@@ -24,13 +24,15 @@ class Digit:
     """A part of a block variable: (variable // lower) % extent, or variable // lower if `top`.
 
     `place` is the variable's position among those of the block; the extent is None where it is
-    symbolic, as only that of a whole variable may be.
+    symbolic, as only that of a whole variable may be, and `most` what it can be then, if that is
+    known.
     """
 
     place: int
     lower: int
     extent: int | None
     top: bool = True
+    most: int | None = None
 
     @property
     def whole(self) -> bool:
@@ -50,6 +52,11 @@ class Axis:
         """The number of values; None where it is symbolic."""
         sizes = [digit.extent for digit in self.digits]
         return None if None in sizes else prod(size or 0 for size in sizes)
+
+    @property
+    def most(self) -> int | None:
+        """The number of values, or how many there are at most; None where that is not known."""
+        return self.digits[0].most if self.extent is None and self.digits[1:] == () else self.extent
 
 
 @dataclass(frozen=True)
