@@ -17,17 +17,7 @@ from autotune.rules.group import (
     stored,
 )
 from schedule import Schedule, ScheduleError
-from tensorir import (
-    Block,
-    Call,
-    IterKind,
-    Select,
-    body_loads,
-    loads,
-    stmt_exprs,
-    walk,
-    walk_exprs,
-)
+from tensorir import Block, Call, IterKind, Select, body_loads, stmt_exprs, walk, walk_exprs
 
 MOST_COPIED = 16
 """Operations that inlining a stage may repeat in each instance of what reads it."""
@@ -84,8 +74,6 @@ def inline_stages(
             continue  # it reads whole rows in memory
         if any(_copied(sch, user, block, copies) for user in users):
             continue
-        if len(users) > 1 and _is_looked_for(block, users):
-            continue
         sums = any(u.is_reduction for u in users)
         single = len(users) == 1 or is_cheap(block) and not (sums and _gathers(block))
         if single and all(instances(u) <= 2 * instances(block) for u in users):
@@ -100,19 +88,6 @@ def _gathers(block: Block) -> bool:
     """Whether memory says where a stage reads: what it makes of a row can be kept for all of it,
     and what it reads cannot, since nobody knows where that is."""
     return any(i.has_loads for load in body_loads(block) for i in load.indices)
-
-
-def _is_looked_for(block: Block, users: Collection[Block]) -> bool:
-    """Whether a user compares what a stage makes, which another one computes in its own way, as the
-    place of a maximum is found."""
-    from tensorir import compared, is_repeatable  # most programs have no such stage
-
-    store = output_store(block)
-    if store is None or is_repeatable(store.value):
-        return False
-    sides = [e for user in users for stmt in walk(user.body) for e in stmt_exprs(stmt)]
-    found = {load.buffer for e in sides for side in compared(e) for load in loads(side)}
-    return store.buffer in found
 
 
 def _copied(

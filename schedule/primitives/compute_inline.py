@@ -18,10 +18,13 @@ from tensorir import (
     Stmt,
     Store,
     Var,
+    body_loads,
     map_children,
     map_exprs,
+    stmt_exprs,
     substitute,
     transform,
+    walk,
 )
 
 
@@ -41,6 +44,9 @@ def compute_inline(state: State, block: str) -> tuple[State, None]:
         - if some block reads it: the block is no reduction and has one store, to distinct block
           variables, and to the one place of a dimension of extent 1
         - no block writes what the stage reads between its place and those of its readers
+        - no reader compares values that come out in another way elsewhere: a sum of products is
+          rounded once or twice, as the code around it has it, and what is the largest by one
+          rounding is not found by another
     """
     node = state.block(block)
     made = written(node)
@@ -60,7 +66,33 @@ def compute_inline(state: State, block: str) -> tuple[State, None]:
     refusal = overwritten(state, node, store.buffer, users)
     if refusal is not None:
         raise refusal
+    seeker = _seeker(store, [state.block(user) for user in users])
+    require(
+        seeker is None,
+        block,
+        f"{seeker!r} compares values of {block!r}, which may be rounded in another way wherever "
+        "they are computed",
+        "keep it: what is compared is then computed once",
+    )
     return _inlined(state, node, store), None
+
+
+def _seeker(store: Store, users: Sequence[Block]) -> str | None:
+    """A reader that compares what is stored, where it is read in several places and is not the same
+    to the last bit in each; None where there is none."""
+    if sum(len(body_loads(user, store.buffer)) for user in users) < 2:
+        return None
+    from tensorir import compared, is_repeatable  # few programs come so far
+
+    def swap(e: Expr) -> Expr | None:
+        return store.value if isinstance(e, Load) and e.buffer is store.buffer else None
+
+    for user in users:
+        whole = (e for stmt in walk(user.body) for e in stmt_exprs(stmt))
+        sides = {side: transform(side, swap) for e in whole for side in compared(e)}
+        if any(made is not side and not is_repeatable(made) for side, made in sides.items()):
+            return user.name
+    return None
 
 
 def _without(state: State, block: str, buffers: Sequence[Buffer]) -> State:

@@ -252,15 +252,16 @@ def test_the_place_of_a_largest_product_and_sum(stored, target):
         check_schedule(space.build(space.sample(random.Random(seed))), target)
 
 
+@pytest.mark.parametrize("rows, columns", [(7, 96), (3, 70000)])
 @pytest.mark.parametrize("target", ["c", "cuda-emulator"])
-def test_a_mask_of_what_is_the_largest(target):
+def test_a_mask_of_what_is_the_largest(target, rows, columns):
     """What two stages compute, of which one compares, is computed once."""
-    shapes = [(7, 96), (96,), (7,)]
+    shapes = [(rows, columns), (columns,), (rows,)]
     x, scale, bias = (te.placeholder(shape, name=n) for shape, n in zip(shapes, "xsb"))
-    y = te.compute((7, 96), lambda i, j: x[i, j] * scale[j] + bias[i], name="y")
-    k = te.reduce_axis(96, name="k")
-    top = te.compute((7,), lambda i: te.max(y[i, k], axis=k), name="top")
-    mask = te.compute((7, 96), lambda i, j: te.if_then_else(y[i, j] == top[i], 1, 0), name="mask")
+    y = te.compute(shapes[0], lambda i, j: x[i, j] * scale[j] + bias[i], name="y")
+    k = te.reduce_axis(columns, name="k")
+    top = te.compute((rows,), lambda i: te.max(y[i, k], axis=k), name="top")
+    mask = te.compute(shapes[0], lambda i, j: te.if_then_else(y[i, j] == top[i], 1, 0), name="mask")
     func = te.create_prim_func([x, scale, bias, mask])
     sch = default_schedule(func, target)
     rng = np.random.default_rng(0)

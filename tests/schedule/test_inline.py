@@ -162,3 +162,47 @@ def test_what_is_computed_again_in_each_iteration(check):
         sch.compute_at("B", "i_D")
         sch.compute_inline(inlined)
         check(sch)
+
+
+def masked(value, shape=(7, 96)):
+    """Where rows have their largest value, of what `value` makes of an element."""
+    x, w = te.placeholder(shape, name="x"), te.placeholder(shape[1:], name="w")
+    y = te.compute(shape, lambda i, j: value(x[i, j], w[j]), name="y")
+    k = te.reduce_axis(shape[1], name="k")
+    top = te.compute(shape[:1], lambda i: te.max(y[i, k], axis=k), name="top")
+    mask = te.compute(shape, lambda i, j: te.if_then_else(y[i, j] == top[i], 1, 0), name="mask")
+    return te.create_prim_func([x, w, mask], name="masked")
+
+
+def test_what_is_looked_for_is_computed_once():
+    """A product and a sum may be rounded once where they meet and twice elsewhere, and functions of
+    vectors are not those of elements: what is the largest in one place was found in no other."""
+    for value in (lambda x, w: x * w + 1.0, lambda x, w: x - x * w, lambda x, w: te.exp(x)):
+        sch = Schedule(masked(value))
+        refused(sch.compute_inline, "y", match="may be rounded in another way")
+    for value in (lambda x, w: x * w, lambda x, w: x + w, lambda x, w: te.max(x, 0.0) / w):
+        sch = Schedule(masked(value))
+        sch.compute_inline("y")
+        assert sch.get_blocks() == ["top", "mask"]
+
+
+def test_what_makes_a_stage_round_twice_is_not_inlined_into_its_readers():
+    """The stage that is compared comes out the same, and would not with what it reads in it."""
+    x, w = te.placeholder((7, 96), name="x"), te.placeholder((96,), name="w")
+    part = te.compute((7, 96), lambda i, j: x[i, j] * w[j], name="part")
+    k = te.reduce_axis(96, name="k")
+    top = te.compute((7,), lambda i: te.max(part[i, k] + 1.0, axis=k), name="top")
+    mask = te.compute(
+        (7, 96), lambda i, j: te.if_then_else(part[i, j] + 1.0 == top[i], 1, 0), name="mask"
+    )
+    sch = Schedule(te.create_prim_func([x, w, mask]))
+    refused(sch.compute_inline, "part", match="'mask' compares values of 'part'")
+
+
+def test_what_only_one_place_compares_is_inlined():
+    x, w = te.placeholder((7, 96), name="x"), te.placeholder((7, 96), name="w")
+    y = te.compute((7, 96), lambda i, j: x[i, j] * 2.5 + 1.0, name="y")
+    z = te.compute((7, 96), lambda i, j: te.if_then_else(y[i, j] < w[i, j], 1, 0), name="z")
+    sch = Schedule(te.create_prim_func([x, w, z]))
+    sch.compute_inline("y")
+    assert sch.get_blocks() == ["z"]
