@@ -114,21 +114,6 @@ class Waiting:
         return
 
 
-def test_what_takes_long_is_done_once_while_programs_are_compiled():
-    done, calls = threading.Event(), []
-
-    def meanwhile() -> None:
-        calls.append("done")
-        done.set()
-        raise ImportError("told to who needs it, not to who compiles")
-
-    with Measurer(PROGRAMS["blur"](), str(TARGET), TWO, meanwhile=meanwhile) as measurer:
-        measurer._builders = Waiting(done)
-        for _ in range(2):
-            assert [r.status for r, _ in measurer._build(["a", "b"])] == ["ok"] * 2
-    assert calls == ["done"]
-
-
 class Ready(LocalRunner):
     """A place that tells when its slot was asked for."""
 
