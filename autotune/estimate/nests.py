@@ -12,6 +12,9 @@ from autotune.streams import Column, Stream, stays
 from schedule import library
 from tensorir import dtype, masked_bits
 
+UNSURE = 1.25
+"""Times as long as tasks take that are along symbolic axes alone: a call may have one of them."""
+
 SYMBOLIC = 256
 """The extent assumed for a symbolic axis."""
 
@@ -79,7 +82,12 @@ class Alike:
             return np.ones(len(self.tile))
         tasks = np.prod(np.ceil(self.of.spatial / self.task), axis=1)
         whole = np.prod(self.task / self.of.spatial, axis=1)
-        return np.minimum(1.0, np.ceil(tasks / self.cpu.threads) * whole)
+        part = np.minimum(1.0, np.ceil(tasks / self.cpu.threads) * whole)
+        known = [n for n in self.c.spatial if self.c.axes[n].extent is not None]
+        if len(known) == len(self.c.spatial):
+            return part
+        surely = np.prod(np.ceil(self.of.spatial / self.task)[:, known], axis=1)
+        return part * np.where(surely < self.cpu.threads, UNSURE, 1.0)
 
     def read(self) -> list[Stream]:
         """The operands as the nests read them."""

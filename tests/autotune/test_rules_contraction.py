@@ -8,7 +8,20 @@ import pytest
 from autotune import default_schedule
 from autotune.rules import default_candidate, make_space
 from backends import build, resolve
-from tensorir import ForKind, device_of, ops, reference, te
+from tensorir import (
+    Analyzer,
+    For,
+    ForKind,
+    const,
+    device_of,
+    int_value,
+    ops,
+    reference,
+    substitute,
+    te,
+    variables,
+    walk,
+)
 
 TARGET = "c -vector_bits=128 -threads=2"
 
@@ -155,3 +168,20 @@ def test_products_side_by_side_share_both_of_their_operands(name, order):
     np.testing.assert_array_equal(
         build(sch, "c -threads=1")(*given), reference(func, *given)[0]
     )
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+@pytest.mark.parametrize("shape", [(64, 56), (256, 14)])
+def test_a_call_with_one_image_has_work_for_all_threads(shape, threads):
+    """The size of a batch is known to nobody but the call: tasks along it alone left all threads
+    but one idle where it is 1."""
+    n, (channels, size) = te.var("n"), shape
+    x = te.placeholder((n, channels, size, size), name="x")
+    w = te.placeholder((64, channels, 3, 3), name="w")
+    sch = default_schedule(
+        te.create_prim_func([x, w, ops.conv2d(x, w, padding=1)]), f"c -threads={threads}"
+    )
+    loops = [s for s in walk(sch.func.body) if isinstance(s, For) and s.kind is ForKind.PARALLEL]
+    shared = [loop.extent for loop in loops]
+    tasks = [Analyzer().simplify(substitute(e, {n: const(1)})) for e in shared if n in variables(e)]
+    assert tasks and all(int_value(count) >= threads for count in tasks)
