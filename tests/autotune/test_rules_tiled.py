@@ -9,6 +9,7 @@ import pytest
 
 from autotune import default_schedule
 from autotune.rules import default_candidate, make_space
+from autotune.rules.defaults import choose
 from autotune.space import Candidate
 from backends import build, resolve
 from schedule import Schedule
@@ -160,3 +161,19 @@ def test_squares_are_no_product_of_two_matrices(narrow, wide):
     square = lambda i: te.sum(x[i, k].astype(wide) * x[i, k].astype(wide), axis=k)  # noqa: E731
     func = te.create_prim_func([x, te.compute((64,), square, name="y")])
     assert not any(":tiled" in name for name in make_space(func, TILES).sketches)
+
+
+def test_terms_in_two_variables_are_one_axis():
+    """As written they were taken for windows of short rows, which are filled up to whole tiles."""
+    a = te.placeholder((128, 4, 16), "uint8", name="a")
+    b = te.placeholder((4, 16, 64), "int8", name="b")
+    k, q = te.reduce_axis(4, name="k"), te.reduce_axis(16, name="q")
+
+    def terms(i, j):
+        return te.sum(a[i, k, q].astype("int32") * b[k, q, j].astype("int32"), axis=[k, q])
+
+    func = te.create_prim_func([a, b, te.compute((128, 64), terms, name="out")])
+    (parts,) = choose(func, TILES, None, ("b",)).sketch.plans
+    (whole,) = choose(product(ops.matmul, (128, 64), (64, 64)), TILES, None, ("b",)).sketch.plans
+    assert parts.name == "tiled" and (parts.sizes, parts.cycles) == (whole.sizes, whole.cycles)
+    check(func, default_schedule(func, "c -march=sapphirerapids", ("b",)))
