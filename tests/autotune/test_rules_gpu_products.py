@@ -30,7 +30,6 @@ from tensorir import (
     Gpu,
     PrimFunc,
     Target,
-    TensorIRError,
     device_of,
     lower,
     ops,
@@ -446,44 +445,10 @@ def test_results_in_another_order_have_tiles_along_what_is_read(name):
     assert counts.transactions <= 1.35 * (box + prod(sizes)) / 8
 
 
-def test_what_was_refused_is_said(monkeypatch):
-    """Tiles that the estimate put before the default's, with the reason."""
-    monkeypatch.setattr(ProductPlan, "_make", refusing(ProductPlan._make))
-    sketch = planned(matmul(64, 48, 32))
-    (plan,) = (plan for plan in sketch.plans if isinstance(plan, ProductPlan))
-    assert plan.chosen.plan == plan.found[1].plan
-    (note,) = (note for note in sketch.notes() if note.startswith("impossible: tile "))
-    assert plan.found[0].text in note and note.endswith("no room today")
-
-
-def test_a_product_without_tiles_says_so(monkeypatch):
-    """All are refused: another rule takes the product, and what was tried is told."""
-
-    def refuse(self: ProductPlan, sch: Schedule, plan: Any) -> None:
-        raise TensorIRError("no room at all")
-
-    monkeypatch.setattr(ProductPlan, "_make", refuse)
-    sketch = planned(matmul(64, 48, 40))
-    assert not any(isinstance(plan, ProductPlan) for plan in sketch.plans)
-    notes = [note for note in sketch.notes() if note.startswith("impossible: tile ")]
-    assert notes and all(note.endswith("no room at all") for note in notes)
-
-
 def test_vectors_keep_the_order_of_the_text_where_that_is_asked_for():
     sketch = default_sketch(sketches(matmul(40, 1, 516), DEVICE, "bitwise"), ())
     assert not any(isinstance(plan, ProductPlan) for plan in sketch.plans)
     assert sketch.build(sketch.values()).numerics == "bitwise"
-
-
-def refusing(make: Any) -> Any:
-    """`make`, but for the best plan."""
-
-    def refuse(self: ProductPlan, sch: Schedule, plan: Any) -> None:
-        if plan == self.found[0].plan:
-            raise TensorIRError("no room today")
-        make(self, sch, plan)
-
-    return refuse
 
 
 def test_few_results_of_long_sums_have_blocks_for_parts_of_them():
