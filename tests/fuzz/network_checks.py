@@ -6,13 +6,14 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from autotune import default_schedule
 from autotune.measure.design import rounds_otherwise
 from autotune.measure.oracle import make_oracle
+from autotune.measure.reference import Reference
 from autotune.rules import make_space
 from backends import build, resolve
 from schedule import Schedule
@@ -63,22 +64,34 @@ class Case:
 
     def check_compiled(self, sch: Schedule) -> None:
         """The kernel's results are within the bounds of the oracle."""
-        func = self.work.func
-        truth = make_oracle(func, self.seed, self.work.sizes)
-        constants = {name: truth.inputs[name] for name in self.constants}
-        kernel = build(sch, self.target, constants=constants or None)
-        found = kernel(
-            *(
-                truth.numbers[a.var.name] if isinstance(a, Scalar) else truth.inputs[a.name]
-                for a in func.arguments
-                if a not in func.outputs and a.name not in constants
-            )
+        truth = make_oracle(self.work.func, self.seed, self.work.sizes)
+        for wrong in mismatches(sch, self.target, truth, self.constants, rounds_otherwise(sch)):
+            raise Mismatch(wrong)
+
+
+def mismatches(
+    sch: Schedule,
+    target: str,
+    truth: Reference,
+    constants: Collection[str] = (),
+    otherwise: bool = False,
+) -> Iterator[str]:
+    """What is wrong with each result of the kernel of a schedule that is further from the oracle's
+    than it may be; `otherwise` with the bounds of another algorithm."""
+    func = sch.definition
+    kernel = build(sch, target, constants={name: truth.inputs[name] for name in constants} or None)
+    found = kernel(
+        *(
+            truth.numbers[a.var.name] if isinstance(a, Scalar) else truth.inputs[a.name]
+            for a in func.arguments
+            if a not in func.outputs and a.name not in constants
         )
-        results = found if isinstance(found, tuple) else (found,)
-        for param, result in zip(func.outputs, results, strict=True):
-            error, bound, place = truth.error(param.name, result, rounds_otherwise(sch))
-            if place is not None:
-                raise Mismatch(f"{param.name} is off by {error:g} at {place}, more than {bound:g}")
+    )
+    results = found if isinstance(found, tuple) else (found,)
+    for param, result in zip(func.outputs, results, strict=True):
+        error, bound, place = truth.error(param.name, result, otherwise)
+        if place is not None:
+            yield f"{param.name} is off by {error:g} at {place}, more than {bound:g}"
 
 
 def check_seed(seed: int) -> dict[str, Any]:
@@ -126,8 +139,4 @@ def check_default(
 
 def check_schedule(sch: Schedule, target: str = "c", sizes: dict[str, int] | None = None) -> None:
     """A schedule computes what the oracle of the tuner expects of its definition."""
-    func = sch.definition
-    truth = make_oracle(func, 0, sizes)
-    found = build(sch, target)(*(truth.inputs[p.name] for p in func.inputs))
-    for param, result in zip(func.outputs, found if isinstance(found, tuple) else (found,)):
-        assert truth.error(param.name, result)[2] is None
+    assert not [*mismatches(sch, target, make_oracle(sch.definition, 0, sizes))]
