@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce as fold
 from typing import Any
 
 from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
-from tensorir.expr import TRUE, Expr, Load, Var, all_of, binary, const, select
+from tensorir.expr import FALSE, TRUE, Expr, Load, Var, all_of, binary, const, select
 from tensorir.names import Names
 from tensorir.stmt import Block, Extern, For, IterKind, IterVar, Let, Part, Stmt, Store, seq
 from tensorir.te.axis import Axis
@@ -163,9 +164,17 @@ def _block_parts(
         dtypes = tuple(s.dtype for s in sources)
         start = tuple(map(lower, reduction.init)) or reduction.reducer.identity(dtypes)
         inits += [Store(b, where, value) for b, value in zip(targets, start)]
-        cond = all_of(*terms, lower(reduction.cond))
+        cond = fold(_within, (*terms, lower(reduction.cond)), TRUE)
         updates.append(_update(reduction, targets, where, sources, cond, names))
     return seq(*inits), seq(*updates)
+
+
+def _within(limits: Expr, cond: Expr) -> Expr:
+    """`limits and cond`, where memory that `cond` reads is read within the limits alone: both sides
+    of an `and` are evaluated."""
+    if cond.has_loads and limits is not TRUE:
+        cond = select(limits, cond, FALSE)
+    return all_of(limits, cond)
 
 
 def _update(

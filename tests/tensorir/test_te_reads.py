@@ -43,6 +43,21 @@ def guarded(cond, index, tensor=S, shape=(7, 8)):
     return lambda: te.compute(shape, rule, name="C")
 
 
+def chosen(limit, cond, second=None, extent=16):
+    """Sums of as many elements of V as `limit` says, of those that `cond` tells by memory; of as
+    many more of each as `second` says."""
+
+    def rule(i):
+        k = te.reduce_axis((0, te.clip(limit(i), 0, extent)), "k")
+        if second is None:
+            return te.sum(V[te.min(k, 8)], axis=k, where=cond(i, k))
+        j = te.reduce_axis((0, te.clip(second(i, k), 0, 5)), "j")
+        where = None if cond is None else cond(i, k)
+        return te.sum(V[te.min(k + j, 8)], axis=[k, j], where=where)
+
+    return lambda: te.compute((7,), rule, name="C")
+
+
 def wrapped(x, size):
     return te.if_then_else(x < 0, x + size, x)
 
@@ -95,6 +110,12 @@ SAFE = {
     "shifted right": over(lambda i: te.clip(K[i], 0, 127) >> 3, W),
     "shifted left": over(lambda i: te.clip(K[i], 0, 7) << 1, W),
     "Gray code": over(lambda i: i ^ (i >> 1), W, 16),
+    "chosen within a limit": chosen(lambda i: i + 1, lambda i, k: J[6 - i + k] > i),
+    "chosen within a limit that is read": chosen(
+        lambda i: te.min(J[i], 7 - i), lambda i, k: K[i + k] > K[i]),
+    "as many as is read within a limit": chosen(lambda i: i + 1, None, lambda i, k: J[6 - i + k]),
+    "both": chosen(
+        lambda i: te.min(K[i], 7 - i), lambda i, k: J[i + k] > 0, lambda i, k: K[i + k]),
     "reversed bits": over(lambda i: ((i & 1) << 1) | ((i >> 1) & 1), W, 4),
 }
 
@@ -136,6 +157,8 @@ UNSAFE = {
     "or": over(lambda i: (te.clip(K[i], 0, 3) * 4) | te.clip(K[i], 0, 3), V),
     "shift of a negative": over(lambda i: te.clip(K[i], -8, 127) >> 3, W),
     "squares": over(lambda i: i * i, V, 4),
+    "chosen, a limit too large": chosen(lambda i: i + 2, lambda i, k: J[6 - i + k] > i),
+    "as many as is read beyond a limit": chosen(lambda i: i + 2, None, lambda i, k: J[6 - i + k]),
 }
 
 
