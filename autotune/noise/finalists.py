@@ -11,7 +11,7 @@ from autotune.noise.visits import Visit, counting
 APART = 2.5
 """Standard errors of a difference beyond which two times are told apart."""
 
-MOST = 16
+MOST = 8
 """More would take longer to race than they are worth: the fastest of them are taken."""
 
 FEWEST, FIRST_LOOK_S = 4, 1.0

@@ -23,8 +23,9 @@ LATER = (14, 20, 28, 40)
 which are the more the more take part."""
 
 CONFIDENCE = 0.95
-ALIKE = 0.01
-"""Differences that are not worth further rounds, as a share."""
+ALIKE = 0.02
+"""Differences that are not worth further rounds, as a share: the race is over where nobody left in
+it can be so much faster than who wins so far, with the confidence of the whole race."""
 
 LIMIT_S = 20.0
 """Seconds after which there are no further rounds: slow kernels have less noise. Where the rounds
@@ -67,7 +68,7 @@ class Race:
     @property
     def wanted(self) -> int:
         """How many rounds to time next; 0 when the race is over."""
-        if self._over or np.nansum(self.times) > LIMIT_S:
+        if self._over or self._is_hopeless or np.nansum(self.times) > LIMIT_S:
             return 0
         done = len(self.times)
         return next((look - done for look in self._looks if look > done), 0)
@@ -103,6 +104,11 @@ class Race:
         """Whether the rounds in which the machine was quiet are too few to tell anything."""
         return not self._over and int(np.sum(~self.busy)) < min(self._looks[0], len(self.busy))
 
+    @property
+    def _is_hopeless(self) -> bool:
+        """Whether of all rounds too few would be quiet, at the share of those so far."""
+        return int(np.sum(~self.busy)) * self._looks[-1] < self._looks[0] * len(self.busy)
+
     def _challengers(self) -> list[int]:
         return [c for c in self.running if c != self.default]
 
@@ -131,7 +137,8 @@ class Race:
         out = {c for c, slower in behind.items() if slower.low > 0 and c != self.default}
         self.running = [c for c in self.running if c not in out]
         left = [slower for c, slower in behind.items() if c in self._challengers()]
-        settled = leader == self.default or self._is_decided(self._faster(leader))
+        gain = self._faster(leader)
+        settled = leader == self.default or gain.low > ALIKE or gain.high < ALIKE
         self._over = settled and all(slower.low > -ALIKE for slower in left)
         if not self._over:
             self._halve()
@@ -143,6 +150,3 @@ class Race:
             if self._faster(c).high < math.inf:
                 self.running.remove(c)
                 self._aside.append(c)
-
-    def _is_decided(self, faster: Interval) -> bool:
-        return faster.low > ALIKE or faster.high < ALIKE
