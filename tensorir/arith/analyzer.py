@@ -153,23 +153,33 @@ class Analyzer:
         assume(other, cond, memory)
         parts = conjuncts(cond)  # each by itself: which of them follow from others is costly to ask
         canonical = [new for part in parts if (new := self.simplify(part)) is not part]
-        for part in (*canonical, *self._in_light_of_each_other(parts, memory)):
+        for part in canonical:
+            assume(other, part, memory)
+        for part in self._in_light_of_each_other(parts, other, memory):
             assume(other, part, memory)
         return other
 
-    def _in_light_of_each_other(self, parts: list[Expr], memory: bool) -> list[Expr]:
-        """Parts about digits, as they read when the others hold: f // 2 < 1 makes f % 2 be f."""
-        digits = [(n, part) for n, part in enumerate(parts) if _has_digits(part)]
+    def _in_light_of_each_other(
+        self, parts: list[Expr], together: Analyzer, memory: bool
+    ) -> list[Expr]:
+        """Parts about digits, as they read when the others hold: f // 2 < 1 makes f % 2 be f. What
+        is the same digit to who knows all parts `together` is so to who knows some of them."""
+        digits = [(n, part, found) for n, part in enumerate(parts) if (found := _digits(part))]
         if len(digits) < 2:
             return []
+        digits = [
+            (n, part, found)
+            for n, part, found in digits
+            if any(together.simplify(e) is not self.simplify(e) for e in found)
+        ]
         found = []
-        for n, part in digits:
+        for n, part, _ in digits:
             related = self.related(part, parts[:n] + parts[n + 1 :])
             known = self.copy() if related else self
             if related:
                 assume(known, all_of(*related), memory)
             found.append(known.simplify(part))
-        return [new for new, (_, part) in zip(found, digits) if new is not part]
+        return [new for new, (_, part, _) in zip(found, digits) if new is not part]
 
     def copy(self) -> Analyzer:
         """An independent analyzer that knows the same.
@@ -220,12 +230,9 @@ class Analyzer:
         if not isinstance(cond, Expr):
             return bool(cond)
         for part in parts_of(cond, "and"):
-            if isinstance(part, BinOp) and part.op in ("<", "<=") and part.a.dtype == dt.INDEX:
-                form = difference(self, part)
-                if form is not None and bounding.nonnegative(
-                    self, form.shifted(-1) if part.op == "<" else form
-                ):
-                    continue
+            form = self.margin(part)
+            if form is not None and bounding.nonnegative(self, form):
+                continue
             if self.simplify(part) is not TRUE:
                 return False
         return True
@@ -251,6 +258,13 @@ class Analyzer:
         if found is None:
             found = self.forms[e] = linear_form(self, e)
         return found
+
+    def margin(self, cond: Expr) -> Linear | None:
+        """What is not negative just where `cond` holds; None but for an order of the index type."""
+        if not isinstance(cond, BinOp) or cond.op not in ("<", "<=") or cond.a.dtype != dt.INDEX:
+            return None
+        form = difference(self, cond)
+        return form.shifted(-1) if form is not None and cond.op == "<" else form
 
     def recombined(self, form: Linear) -> Linear:
         """`form` with quotients and remainders of one value joined."""
@@ -394,5 +408,6 @@ class Analyzer:
         self._before = {}
 
 
-def _has_digits(e: Expr) -> bool:
-    return any(isinstance(n, BinOp) and n.op in ("//", "%") for n in walk_exprs(e))
+def _digits(e: Expr) -> list[Expr]:
+    """The quotients and remainders in an expression."""
+    return [n for n in walk_exprs(e) if isinstance(n, BinOp) and n.op in ("//", "%")]

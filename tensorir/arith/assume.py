@@ -44,11 +44,9 @@ def unsaid(an: Analyzer, cond: Expr) -> Expr:
 
 
 def _said(an: Analyzer, part: Expr) -> bool:
-    if part.has_loads or not isinstance(part, BinOp) or part.op not in ("<", "<="):
-        return False
-    form = difference(an, part) if part.a.dtype == dt.INDEX else None
+    form = None if part.has_loads else an.margin(part)
     low = None if form is None else plain_interval(an, form)[0]
-    return low is not None and low >= (part.op == "<")
+    return low is not None and low >= 0
 
 
 def _record(an: Analyzer, conditions: list[Expr], memory: bool) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tensorir import dtype as dt
 from tensorir.arith.bounds import nonnegative
 from tensorir.arith.choices import sides
+from tensorir.arith.points import is_open
 from tensorir.expr import (
     FALSE,
     TRUE,
@@ -85,8 +86,9 @@ def _necessary(an: Analyzer, parts: list[Expr], conjunction: bool) -> list[Expr]
     kept = list(parts)
     for place in reversed(range(len(parts))):
         part = parts[place]
-        related = an.related(part, kept[:place] + kept[place + 1 :])
-        if not related:
+        others = kept[:place] + kept[place + 1 :]
+        related = an.related(part, others)
+        if not related or _is_open(an, others, part, conjunction):
             continue
         known = all_of(*(p if conjunction else negated(p) for p in related))
         decided = an.branch(known).decide(part)
@@ -95,6 +97,18 @@ def _necessary(an: Analyzer, parts: list[Expr], conjunction: bool) -> list[Expr]
         if decided is not None:
             del kept[place]
     return kept
+
+
+def _is_open(an: Analyzer, others: list[Expr], part: Expr, conjunction: bool) -> bool:
+    """Whether points show that `others`, or that none of them holds, says nothing of `part`."""
+    margins = [None if e.has_loads else an.margin(e) for e in (part, *others)]
+    forms = [form for form in margins if form is not None]
+    if len(forms) < len(margins):
+        return False
+    own, *given = forms
+    if not conjunction:
+        given = [form.scaled(-1).shifted(-1) for form in given]
+    return is_open(an.facts, given, own)
 
 
 def simplify_select(an: Analyzer, e: Select) -> Expr:

@@ -95,6 +95,17 @@ def shows_least(facts: Facts, form: Linear, bound: int) -> bool:
     return False
 
 
+def is_open(facts: Facts, given: Iterable[Linear], form: Linear) -> bool:
+    """Whether points are found that meet `facts` and where no sum of `given` is negative: one where
+    `form` is negative, and one where it is not."""
+    known = facts.copy()
+    for sum_ in given:
+        part = frozenset(sum_.terms.items())
+        known.floors[part] = max(-sum_.const, known.floors.get(part, -sum_.const))
+    known.points = ()
+    return shows_least(known, form, -1) and shows_least(known, form.scaled(-1), 0)
+
+
 def keep(facts: Facts, terms: Terms, low: int | None, high: int | None) -> None:
     """Forget the points where a sum is not in a range that is known now."""
     facts.points = tuple([p for p in facts.points if _is_within(p, terms, low, high)])
@@ -176,19 +187,20 @@ def _aim(point: Point, e: Expr, up: bool) -> None:
     elif isinstance(e, BinOp) and e.op == "%":
         size = int_value(e.b)
         if up and size is not None:
-            _fill(point, plain_form(e.a), size - 1)
+            _fill(point, plain_form(e.a), size)
     elif isinstance(e, BinOp):
         factor = int_value(e.b)
         _aim(point, e.a, up if e.op != "*" or factor is None or factor > 0 else not up)
         _aim(point, e.b, up != (e.op in ("-", "//")))
 
 
-def _fill(point: Point, form: Linear, left: int) -> None:
-    """Give the variables of a sum, the largest steps first, values that make it `left`."""
-    left -= form.const
-    for atom, coef in sorted(form.terms.items(), key=lambda term: -abs(term[1])):
-        if isinstance(atom, Var) and coef > 0 and atom not in point.values:
+def _fill(point: Point, form: Linear, size: int) -> None:
+    """Give the variables of a sum, the largest steps first, values of which it leaves size - 1."""
+    terms = [(atom, coef % size) for atom, coef in form.terms.items()]
+    left = size - 1 - form.const % size
+    for atom, step in sorted(terms, key=lambda term: -term[1]):
+        if isinstance(atom, Var) and step and atom not in point.values:
             high = point.facts.range(atom)[1]
-            most = max(0, left // coef)
+            most = max(0, left // step)
             point.values[atom] = most if high is None else min(most, high)
-            left -= coef * point.values[atom]
+            left -= step * point.values[atom]

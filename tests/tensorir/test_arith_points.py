@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorir.arith import Analyzer, bounds
+from tensorir.arith import Analyzer, bounds, logic
 from tensorir.arith.points import shows_least
-from tensorir.expr import Expr, Var, all_of
+from tensorir.expr import Expr, Var, all_of, any_of
 from tests.tensorir.arith_oracle import conditions, index_exprs
 
 I, J, K = (Var(name) for name in "ijk")  # noqa: E741
@@ -33,6 +33,31 @@ def test_bounds_are_those_of_the_whole_search(e: Expr, said: list[Expr]) -> None
         for cond in said:
             analyzer = analyzer.assuming(cond)
         assert found == (analyzer.bounds(e), analyzer.prove(e <= 3))
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.lists(CONDITION, min_size=2, max_size=4), CONDITION)
+def test_conditions_are_those_of_asking_each_of_the_others(parts: list[Expr], said: Expr) -> None:
+    for joined in (all_of(*parts), any_of(*parts)):
+        found = knowing(said).simplify(joined)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(logic, "is_open", lambda *asked: False)
+            assert found is knowing(said).simplify(joined)
+
+
+def test_conditions_that_say_nothing_of_each_other_are_not_assumed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assumed: list[object] = []
+    branch = Analyzer.branch
+    monkeypatch.setattr(
+        Analyzer, "branch", lambda *asked: assumed.append(asked[1]) or branch(*asked)
+    )
+    edges = (I * 4 + J < 17, I * 4 % 3 <= K * 2 + J, K * 2 + J < I * 4 % 3 + 9)
+    assert Analyzer(EXTENTS).simplify(all_of(*edges)) is all_of(*edges)
+    assert not assumed
+    Analyzer(EXTENTS).simplify(all_of(*edges, I < 4))
+    assert assumed  # I < 4 does not follow, but no point shows all of it
 
 
 def test_a_point_is_moved_to_what_is_known() -> None:
