@@ -14,7 +14,6 @@ from autotune.rules.alternatives import (
     reductions,
     with_algorithm,
 )
-from autotune.rules.collector import paused
 from autotune.rules.generate import PlannedSketch, sketches, sketches_of
 from autotune.space import Candidate, Space
 from tensorir import DEFAULT_NUMERICS, Device, PrimFunc
@@ -31,7 +30,6 @@ class Chosen(NamedTuple):
     sketch: PlannedSketch
 
 
-@paused()
 def choose(
     func: PrimFunc,
     device: Device,

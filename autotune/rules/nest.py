@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 
 from autotune.rules.group import size, stores_of, stride_in
@@ -62,6 +62,15 @@ def finish_nest(
     if rows and prod(size(f.extent) for f in rows) <= unroll_rows:
         for loop in rows:
             sch.unroll(LoopRef(loop.name))
+
+
+def finish_copies(sch: Schedule, copies: Iterable[str], cpu: Cpu, parallel: bool) -> None:
+    """Blocks that copy operands ahead of a nest, whose rows threads may share."""
+    for block in copies:
+        loops = own_loop_names(sch, block)
+        finish_nest(sch, block, cpu, unroll_rows=0)
+        if parallel and len(loops) > 1:
+            sch.parallel(loops[0])
 
 
 def _chunk(extent: int | None, lanes: int) -> int | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from autotune.rules.effort import ROWS_EACH, one_thread, used
 from autotune.rules.group import Group, attempt, bent, lane_of, output_store, size, stride_in
-from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable, own_loop_names
+from autotune.rules.nest import finish_copies, finish_nest, fuse_outer, loops_by_variable
 from autotune.rules.plan import OpenPlan, Values, threads
 from autotune.rules.runs import placed_loads
 from autotune.rules.stores import stores
@@ -67,11 +67,7 @@ class SpatialPlan(OpenPlan):
         """Schedule the block, padding ahead of it, and its epilogue in the same loop."""
         task = self._nest(sch, values, refused)
         parallel = values[self.key("threads")] == "parallel"
-        for pad in self.group.padding:
-            loops = own_loop_names(sch, pad)
-            finish_nest(sch, pad, self.cpu, unroll_rows=0)
-            if parallel and len(loops) > 1:
-                sch.parallel(loops[0])
+        finish_copies(sch, self.group.padding, self.cpu, parallel)
         if task is None:
             return
         if self.group.epilogue is not None:

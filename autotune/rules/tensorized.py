@@ -6,18 +6,17 @@ everything else is decided by the library.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from autotune.choices import Categorical, Choice
 from autotune.rules.effort import one_thread
 from autotune.rules.group import SYMBOLIC_SIZE, Group, output_store, size
 from autotune.rules.matrix_forms import in_forms
-from autotune.rules.nest import finish_nest, own_loop_names
-from autotune.rules.plan import ThreadedPlan, Values
+from autotune.rules.nest import finish_copies
+from autotune.rules.plan import OpenPlan, Options, Values, threads
 from schedule import Schedule, library
 from tensorir import Cpu, body_loads, dtype, find_intrin
 
@@ -41,64 +40,32 @@ MANY_PANELS = 8
 """Panels of each thread from which on an uneven share of them costs little."""
 
 
-@dataclass(frozen=True)
-class TensorizedPlan(ThreadedPlan):
+@dataclass(frozen=True, eq=False)
+class TensorizedPlan(OpenPlan):
     """Schedules one product by an intrinsic.
 
     roles      the parts that the loops of the block play
-    weight     name of the operand that is packed
     numerics   what the intrinsic does to the sums
-    cycles     about those of one thread
-    batches    extents of the loops over a batch, multiplied
-    others     the same of the loops over rows, without the last one
+    rows       of all matrices of a batch
     form       the contraction that is brought to its plain form first, and its axes in order
     """
 
-    group: Group
-    cpu: Cpu
     intrinsic: str
     roles: library.Roles
     numerics: str
-    cycles: float
-    batches: int
-    others: int
-    choices: tuple[Choice, ...]
-    form: Form | None = None
+    rows: int
+    form: Form | None
     name: str = "tensorized"
     always = False
 
     @property
     def packed(self) -> int:
         """Elements of the operand that is packed."""
-        shape = self.roles.weight.buffer.shape
-        return prod(map(size, shape))
+        return prod(map(size, self.roles.weight.buffer.shape))
 
     @property
     def pack(self) -> str:
-        return self.key(f"pack_{self.roles.weight.buffer.name}")
-
-    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
-        """Values that need no tuning.
-
-        Each task packs its own panel if that gives tasks enough, and a single tile of rows no more
-        of it than it uses at once; otherwise panels are packed ahead.
-        """
-        threads = self.cpu.threads if self.cpu.worth_threads(self.cycles) else 1
-        tiles = self._tiles()
-        high, wide = tile = next((each for each in tiles if self._even(each[1], threads)), tiles[0])
-        panels = self.batches * -(-_columns(self.roles) // wide)
-        even = self._even(wide, threads)
-        pack = "root"
-        if even and self.others == 1:
-            single = _rows(self.roles) <= high and not self.roles.windows
-            pack = "block" if single else "panel"
-        values = {
-            self.key("tile"): tile,
-            self.key("tiles"): _even_tiles(self.roles, high, self.others * panels, threads),
-            self.pack: pack,
-            self.key("threads"): "parallel" if self.cpu.worth_threads(self.cycles) else "serial",
-        }
-        return {choice.name: values[choice.name] for choice in self.choices}
+        return f"pack_{self.roles.weight.buffer.name}"
 
     def suits(self, constants: Collection[str]) -> bool:
         """Whether packing pays, where the operand is no constant: for few rows, ordinary loops
@@ -106,49 +73,32 @@ class TensorizedPlan(ThreadedPlan):
         roles = self.roles
         if roles.weight.buffer.name in constants:
             return True
-        rows = _rows(roles) * self.others
         padded = bool(_columns(roles) % roles.lanes or (roles.terms or 0) % roles.group)
         if self.numerics == "bitwise" or roles.by_rows:
-            return rows >= FEW_ROWS[roles.group][padded]
-        return rows > 1 or not padded
-
-    def _tiles(self) -> list[tuple[int, int]]:
-        """Tiles that are good without tuning, the best one first; narrower ones give more tasks."""
-        (choice, *_) = self.choices
-        assert isinstance(choice, Categorical)
-        best = choice.options[0]
-        return [best, *(t for t in choice.options if t[1] in NARROWER and t[1] < best[1])]
-
-    def _even(self, wide: int, threads: int) -> bool:
-        """Whether panels of `wide` columns give each thread about as much to do."""
-        panels = self.batches * -(-_columns(self.roles) // wide)
-        return panels % threads == 0 or panels >= MANY_PANELS * threads
+            return self.rows >= FEW_ROWS[roles.group][padded]
+        return self.rows > 1 or not padded
 
     def feasible(self, values: Values) -> bool:
         """Sums in registers, and nothing packed again for every tile of rows."""
-        rows, columns = values[self.key("tile")]
-        if values[self.pack] == "block" and rows < _rows(self.roles) * self.others:
+        own = self.chosen(values)
+        rows, columns = own["tile"]
+        if own[self.pack] == "block" and rows < self.rows:
             return False
         return bool(rows * columns // self.roles.lanes <= self.cpu.registers - 2)
 
     def apply(self, sch: Schedule, values: Values) -> None:
-        parallel = values[self.key("threads")] == "parallel"
-        rows, columns = values[self.key("tile")]
+        own = self.chosen(values)
         epilogue, copies = self.group.epilogue, list(self.group.padding)
         if self.form is not None:
             made = library.plain_form(sch, *self.form)
             copies += [name for name in made if sch.get_consumers(name) == [self.group.block]]
             epilogue = next((name for name in made if name not in copies), epilogue)
+        parallel = own["threads"] == "parallel"
         library.tensorized_matmul(
-            sch, self.group.block, self.intrinsic, rows, columns,
-            tiles=values[self.key("tiles")], pack=values[self.pack],
-            epilogue=epilogue, parallel=parallel,
+            sch, self.group.block, self.intrinsic, *own["tile"],
+            tiles=own["tiles"], pack=own[self.pack], epilogue=epilogue, parallel=parallel,
         )  # fmt: skip
-        for pad in copies:
-            loops = own_loop_names(sch, pad)
-            finish_nest(sch, pad, self.cpu, unroll_rows=0)
-            if len(loops) > 1 and parallel:
-                sch.parallel(loops[0])
+        finish_copies(sch, copies, self.cpu, parallel)
 
 
 def tensorized_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TensorizedPlan]:
@@ -175,16 +125,17 @@ def _plan(group: Group, cpu: Cpu, sch: Schedule, form: Form | None) -> Tensorize
     intrin = find_intrin(name)
     assert intrin is not None
     exact = not dtype.is_float(intrin.func.params[-1].dtype)
+    cycles = one_thread([sch.state.block(group.block)], cpu) / roles.group
+    batches, others = extents(sch, roles.batch), extents(sch, roles.outer)
     return TensorizedPlan(
         group=group,
         cpu=cpu,
+        options=_options(group, roles, batches, others, cpu, cycles),
+        cycles=cycles,
         intrinsic=name,
         roles=roles,
         numerics="bitwise" if exact else intrin.numerics,
-        cycles=one_thread([sch.state.block(group.block)], cpu) / roles.group,
-        batches=extents(sch, roles.batch),
-        others=extents(sch, roles.outer),
-        choices=_choices(group, roles),
+        rows=_rows(roles) * others,
         form=form,
     )
 
@@ -199,24 +150,49 @@ def widens(sch: Schedule, block: str) -> bool:
     return all(dtype.bits(load.buffer.dtype) < bits for load in loads)
 
 
-def _choices(group: Group, roles: library.Roles) -> tuple[Choice, ...]:
-    block, follows = group.block, group.epilogue is not None
-    tiles = [roles.tile(epilogue=follows)]
+def _options(
+    group: Group, roles: library.Roles, batches: int, others: int, cpu: Cpu, cycles: float
+) -> Options:
+    """What is open for matrices of a batch, with rows in so many `others` dimensions.
+
+    Without tuning each task packs its own panel if that gives tasks enough, and a single tile of
+    rows no more of it than it uses at once; otherwise panels are packed ahead. Narrower tiles give
+    more tasks.
+    """
+    count = cpu.threads if cpu.worth_threads(cycles) else 1
+    tiles = list(dict.fromkeys(_tiles(roles, group.epilogue is not None)))
+
+    def even(wide: int) -> bool:
+        """Whether panels of so many columns give each thread about as much to do."""
+        panels = batches * -(-_columns(roles) // wide)
+        return panels % count == 0 or panels >= MANY_PANELS * count
+
+    good = [tiles[0], *(t for t in tiles if t[1] in NARROWER and t[1] < tiles[0][1])]
+    high, wide = tile = next((each for each in good if even(each[1])), tiles[0])
+    places = ("root", "panel") if roles.windows else ("root", "panel", "block")
+    pack = "root"
+    if even(wide) and others == 1:
+        pack = "block" if _rows(roles) <= high and not roles.windows else "panel"
+    blocks = _even_tiles(roles, high, others * batches * -(-_columns(roles) // wide), count)
+    most = -(-_rows(roles) // min(high for high, _ in tiles))
+    counts = {*(n for n in TILES if n <= most), roles.block(tiles[0][0]), blocks}
+    return {
+        "tile": (tuple(tiles), tile),
+        "tiles": (tuple(sorted(counts)), blocks),
+        f"pack_{roles.weight.buffer.name}": (places, pack),
+        "threads": threads(cpu, cycles),
+    }
+
+
+def _tiles(roles: library.Roles, follows: bool) -> Iterator[tuple[int, int]]:
+    """Rows and columns of register tiles, the best one first."""
+    yield roles.tile(epilogue=follows)
     for strips in STRIPS:
         wide = strips * library.STRIP
         whole = roles.plain or _columns(roles) % wide == 0
         if whole and wide < _columns(roles) + library.STRIP:
             best, _ = roles.tile(wide, epilogue=follows)
-            tiles += [(high, wide) for high in (best, best - 1, best // 2) if high > 0]
-    most = -(-_rows(roles) // min(high for high, _ in tiles))
-    counts = {*(n for n in TILES if n <= most), roles.block(tiles[0][0])}
-    pack = f"{block}.pack_{roles.weight.buffer.name}"
-    return (
-        Categorical(f"{block}.tile", tuple(dict.fromkeys(tiles))),
-        Categorical(f"{block}.tiles", tuple(sorted(counts))),
-        Categorical(pack, ("root", "panel") if roles.windows else ("root", "panel", "block")),
-        Categorical(f"{block}.threads", ("parallel", "serial")),
-    )
+            yield from ((high, wide) for high in (best, best - 1, best // 2) if high > 0)
 
 
 def _even_tiles(roles: library.Roles, high: int, tasks: int, threads: int) -> int:

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from autotune.choices import Categorical, Choice
 from autotune.rules.effort import one_thread
 from autotune.rules.group import SYMBOLIC_SIZE, Group, output_store
 from autotune.rules.matrix_forms import in_forms
-from autotune.rules.nest import finish_nest, own_loop_names
-from autotune.rules.plan import ThreadedPlan, Values
+from autotune.rules.nest import finish_copies
+from autotune.rules.plan import OpenPlan, Options, Values, threads
 from autotune.rules.tensorized import extents, tensorized_plans, widens
 from schedule import Schedule, library
 from tensorir import Buffer, Cpu, body_loads, dtype, find_intrin
@@ -36,8 +35,6 @@ IN_PASSING = 0.5
 
 OFTEN = 8
 """Panels that use the same rows, from which on these are copied first."""
-
-CHOICES = ("tile", "tiles", "panels", "rows", "pack", "threads")
 
 if TYPE_CHECKING:
     from autotune.rules.matrix_forms import Form
@@ -65,55 +62,26 @@ class Sizes(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class TiledPlan(ThreadedPlan):
+class TiledPlan(OpenPlan):
     """Schedules one product by one of some intrinsics.
 
-    offered   intrinsics and what they compute at once, best first
     weight    name of the operand that is packed
     form      what is brought to the form of matrices first
     other     cycles of the best other way, where the second operand is a constant, and else
     """
 
-    group: Group
-    cpu: Cpu
-    offered: tuple[tuple[str, library.Shape], ...]
     weight: str
     sizes: Sizes
     numerics: str
-    cycles: float
     form: Form | None
     other: tuple[float, float]
     name: str = "tiled"
     always = False
 
-    @cached_property
-    def choices(self) -> tuple[Choice, ...]:
-        most = max(-(-self.sizes.rows // shape.rows) for _, shape in self.offered)
-        beside = max(-(-self.sizes.columns // shape.columns) for _, shape in self.offered)
-        counts = {n for n in TILES if n < most} | {self._tiles(s) for _, s in self.offered}
-        panels = {n for n in PANELS if n < beside} | {self._panels(s) for _, s in self.offered}
-        return (
-            Categorical(self.key("tile"), tuple(name for name, _ in self.offered)),
-            Categorical(self.key("tiles"), tuple(sorted(counts))),
-            Categorical(self.key("panels"), tuple(sorted({0, *panels}))),
-            Categorical(self.key("rows"), ("copied", "there")),
-            Categorical(self.key("pack"), ("root", "panel")),
-            Categorical(self.key("threads"), ("parallel", "serial")),
-        )
-
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
-        name, shape = self.offered[0]
-        tiles, parallel = self._tiles(shape), self.cpu.worth_threads(self.cycles)
-        once = tiles * shape.rows >= self.sizes.rows and self.weight not in constants
-        values = {
-            "tile": name,
-            "tiles": tiles,
-            "panels": self._panels(shape) if parallel else 0,
-            "rows": "copied" if self._copied(shape) else "there",
-            "pack": "panel" if once else "root",
-            "threads": "parallel" if parallel else "serial",
-        }
-        return {self.key(what): value for what, value in values.items()}
+        """Constants are packed ahead of all calls."""
+        known = {self.key("pack"): "root"} if self.weight in constants else {}
+        return super().default() | known
 
     def estimate(self, constants: Collection[str] = ()) -> float:
         cycles = self.cycles + self.packing(constants)
@@ -135,30 +103,8 @@ class TiledPlan(ThreadedPlan):
         apart = self.form is not None and _in_windows(*self.form)
         return self.sizes.packed * (costs.copy_turned if apart else costs.copy)
 
-    def _tiles(self, shape: library.Shape) -> int:
-        """Tiles below each other in a block, all blocks having about as many."""
-        count = -(-self.sizes.rows // shape.rows)
-        blocks = max(1, round(count * shape.rows / ROWS))
-        return -(-count // blocks)
-
-    def _panels(self, shape: library.Shape) -> int:
-        """Panels of a task, 0 for all: fewer where blocks of rows alone are no even share."""
-        blocks = self.sizes.batch * -(-self.sizes.rows // (self._tiles(shape) * shape.rows))
-        threads, count = self.cpu.threads, -(-self.sizes.columns // shape.columns)
-        if blocks % threads == 0 or blocks >= MANY_TASKS * threads:
-            return 0
-        return -(-count // min(count, threads))
-
-    def _copied(self, shape: library.Shape) -> bool:
-        """Whether rows are copied in tiles: as they have to be copied anyway, or are used so often
-        that what rows far apart cost in the first cache is more."""
-        s = self.sizes
-        padded = s.rows % shape.rows or s.terms % (shape.steps * shape.group)
-        often = s.columns >= OFTEN * shape.columns
-        return bool(self.form is not None or padded or often)
-
     def apply(self, sch: Schedule, values: Values) -> None:
-        own = {choice: values[self.key(choice)] for choice in CHOICES}
+        own = self.chosen(values)
         parallel, epilogue = own["threads"] == "parallel", self.group.epilogue
         copies, copy = list(self.group.padding), None
         if self.form is not None:
@@ -170,11 +116,7 @@ class TiledPlan(ThreadedPlan):
             tiles=own["tiles"], panels=own["panels"] or None, pack=own["pack"],
             copy=copy, turned=own["rows"] == "copied", epilogue=epilogue, parallel=parallel,
         )  # fmt: skip
-        for each in copies:
-            loops = own_loop_names(sch, each)
-            finish_nest(sch, each, self.cpu, unroll_rows=0)
-            if len(loops) > 1 and parallel:
-                sch.parallel(loops[0])
+        finish_copies(sch, copies, self.cpu, parallel)
 
 
 def tiled_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TiledPlan]:
@@ -224,17 +166,61 @@ def _plan(
     )
     turned = 0.0 if form is None else _turned(*form, sizes) * cpu.costs.copy_turned
     times = sorted((_cycles(r.at_once, sizes, cpu), n) for n, (_, r) in enumerate(products))
+    cycles = times[0][0] + turned
+    offered = [(products[n][0], products[n][1].at_once) for _, n in times]
     return TiledPlan(
         group=group,
         cpu=cpu,
-        offered=tuple((products[n][0], products[n][1].at_once) for _, n in times),
+        options=_options(offered, sizes, cpu, cycles, form is not None),
+        cycles=cycles,
         weight=_source(trial, roles.weight.buffer, sch.get_blocks()),
         sizes=sizes,
         numerics=intrin.numerics if dtype.is_float(sums) else "bitwise",
-        cycles=times[0][0] + turned,
         form=form,
         other=_other(sch, group, cpu),
     )
+
+
+def _options(
+    offered: Sequence[tuple[str, library.Shape]], s: Sizes, cpu: Cpu, cycles: float, copied: bool
+) -> Options:
+    """What is open for intrinsics and what they compute at once, best first. Rows are copied in
+    tiles where they have to be `copied` anyway, or are used so often that what rows far apart cost
+    in the first cache is more."""
+    most = max(-(-s.rows // shape.rows) for _, shape in offered)
+    beside = max(-(-s.columns // shape.columns) for _, shape in offered)
+    tiles = [_tiles(s, shape) for _, shape in offered]
+    panels = [_panels(s, shape, cpu) for _, shape in offered]
+    name, shape = offered[0]
+    shared = threads(cpu, cycles)
+    padded = s.rows % shape.rows or s.terms % (shape.steps * shape.group)
+    copied = bool(copied or padded or s.columns >= OFTEN * shape.columns)
+    return {
+        "tile": (tuple(name for name, _ in offered), name),
+        "tiles": (tuple(sorted({*(n for n in TILES if n < most), *tiles})), tiles[0]),
+        "panels": (
+            tuple(sorted({0, *(n for n in PANELS if n < beside), *panels})),
+            panels[0] if shared[1] == "parallel" else 0,
+        ),
+        "rows": (("copied", "there"), "copied" if copied else "there"),
+        "pack": (("root", "panel"), "panel" if tiles[0] * shape.rows >= s.rows else "root"),
+        "threads": shared,
+    }
+
+
+def _tiles(s: Sizes, shape: library.Shape) -> int:
+    """Tiles below each other in a block, all blocks having about as many."""
+    count = -(-s.rows // shape.rows)
+    return -(-count // max(1, round(count * shape.rows / ROWS)))
+
+
+def _panels(s: Sizes, shape: library.Shape, cpu: Cpu) -> int:
+    """Panels of a task, 0 for all: fewer where blocks of rows alone are no even share."""
+    blocks = s.batch * -(-s.rows // (_tiles(s, shape) * shape.rows))
+    count = -(-s.columns // shape.columns)
+    if blocks % cpu.threads == 0 or blocks >= MANY_TASKS * cpu.threads:
+        return 0
+    return -(-count // min(count, cpu.threads))
 
 
 def _cycles(shape: library.Shape, s: Sizes, cpu: Cpu) -> float:
@@ -284,7 +270,7 @@ def _other(sch: Schedule, group: Group, cpu: Cpu) -> tuple[float, float]:
         if not plan.works:
             continue
         known = frozenset([plan.roles.weight.buffer.name])
-        near = IN_PASSING if plan.default()[plan.pack] == "block" else 1.0
+        near = IN_PASSING if plan.chosen(plan.default())[plan.pack] == "block" else 1.0
         packed = plan.cycles + plan.packed * cpu.costs.copy * near
         return plan.cycles if plan.suits(known) else plain, packed if plan.suits(()) else plain
     return plain, plain

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
-from schedule.library.tensorized_pack import finish_packing, packed_copy, vectorize_padding
-from schedule.library.tensorized_roles import Roles, dot_product, roles_of
+from schedule.library.tensorized_product import Product
+from schedule.library.tensorized_roles import DOT, Roles, known_intrinsic, roles_of
 from schedule.library.tensorized_tile import STRIP
-from schedule.library.tile import fusible
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
 
@@ -75,97 +74,60 @@ def tensorized_matmul(
     Raises ScheduleError where the block is no such product or the intrinsic none of that kind.
     """
     with all_or_nothing(sch, f"tensorized_matmul({str(block)!r}, {intrinsic!r})"):
-        roles = roles_of(sch, block, dot_product(block, intrinsic))
+        roles = roles_of(sch, block, known_intrinsic(block, intrinsic, DOT))
         high, wide = roles.tile(columns, rows, epilogue is not None)
         fits = high > 0 and wide > 0 and wide % STRIP == 0 and wide % roles.lanes == 0
         require(fits, block, f"{high} rows and {wide} columns are no tile: columns come by {STRIP}")
-        known = tiles is None or tiles > 0
-        require(known, block, f"{tiles} tiles are no block of rows; use 1 or more")
-        alone = epilogue is None or [str(name) for name in sch.get_consumers(block)] == [epilogue]
-        require(alone, block, f"epilogue {epilogue!r} is not what alone reads block {block!r}")
-        require(pack in PACK, block, f"pack={pack!r} is not one of {', '.join(PACK)}")
-        product = _Product(sch, block, intrinsic, roles, high, wide, parallel)
-        return product.schedule(tiles or roles.block(high), pack, epilogue)
+        product = Product(sch, block, intrinsic, roles, wide, parallel)
+        product.check(tiles, pack, PACK, epilogue)
+        return _schedule(product, high, tiles or roles.block(high), pack, epilogue)
 
 
-class _Product(NamedTuple):
-    """What is to be scheduled, and the sizes of its tiles."""
+def _schedule(
+    product: Product, high: int, tiles: int, pack: str, epilogue: str | None
+) -> TensorizedMatmul:
+    sch, block, roles, columns = product.sch, product.block, product.roles, product.columns
+    by = {roles.column: columns, roles.depth: roles.group}
+    if not roles.plain:
+        _divides(block, {roles.column: roles.columns, roles.depth: roles.terms}, by)
+    result, pads = product.padded(by, epilogue)
+    packed = product.in_panels(pack)
+    i0, i1, i2 = sch.split(roles.row, [None, tiles, min(high, max(1, roles.rows or high))])
+    j0, strip = sch.split(roles.column, [None, columns])
+    tasks, alone = [*roles.batch, *roles.outer, i0, j0], list[str]()
+    if pack != "root":
+        tasks, alone = [*roles.batch, j0], [*roles.outer, i0]
+    inner = [*alone, i1, *roles.windows, roles.depth, i2, strip]
+    loop, _ = product.in_tasks(tasks, inner)
+    sch.reverse_compute_at(result, i1)
+    j1, j2 = sch.split(strip, [None, roles.lanes])
+    *blocks, k0, k1 = sch.split(roles.depth, _depths(roles, columns, pack))
+    sch.reorder(*blocks, k0, i2, j1, j2, k1)
+    if pack != "root":
+        product.pack_at(packed, LoopRef(blocks[0] if blocks else loop))
+    init = sch.decompose_reduction(block, [*roles.windows, *blocks, k0][0])
+    sch.tensorize(j2, product.intrinsic)
+    sch.vectorize(sch.get_loops(init)[-1])
+    sch.unroll(i2)
+    sch.unroll(j1)
+    product.finish(result, pads, loop)
+    return TensorizedMatmul(packed, result, loop)
 
-    sch: Schedule
-    block: str
-    intrinsic: str
-    roles: Roles
-    rows: int
-    columns: int
-    parallel: bool
 
-    def schedule(self, tiles: int, pack: str, epilogue: str | None) -> TensorizedMatmul:
-        sch, block, roles = self.sch, self.block, self.roles
-        result, pads = self._pad(epilogue)
-        packed = packed_copy(sch, block, roles, self.columns)
-        if pack == "root":
-            finish_packing(sch, packed, roles, self.parallel)
-        rows = min(self.rows, max(1, roles.rows or self.rows))
-        i0, i1, i2 = sch.split(roles.row, [None, tiles, rows])
-        j0, strip = sch.split(roles.column, [None, self.columns])
-        tasks, alone = [*roles.batch, *roles.outer, i0, j0], []
-        if pack != "root":
-            tasks, alone = [*roles.batch, j0], [*roles.outer, i0]
-        shared, rest = fusible(sch, list(map(LoopRef, tasks)))
-        sch.reorder(*shared, *rest, *alone, i1, *roles.windows, roles.depth, i2, strip)
-        loop = sch.fuse(*shared) if len(shared) > 1 else shared[0]
-        sch.reverse_compute_at(result, i1)
-        j1, j2 = sch.split(strip, [None, roles.lanes])
-        *blocks, k0, k1 = sch.split(roles.depth, self._depths(pack))
-        sch.reorder(*blocks, k0, i2, j1, j2, k1)
-        if pack != "root":
-            place = LoopRef(blocks[0] if blocks else loop)
-            sch.compute_at(packed, place)
-            finish_packing(sch, packed, roles, False, inside=place)
-        init = sch.decompose_reduction(block, [*roles.windows, *blocks, k0][0])
-        sch.tensorize(j2, self.intrinsic)
-        for name in (init, result):
-            sch.vectorize(sch.get_loops(name)[-1])
-        sch.unroll(i2)
-        sch.unroll(j1)
-        for pad in pads:
-            vectorize_padding(sch, pad, self.parallel)
-        if self.parallel:
-            sch.parallel(loop)
-        return TensorizedMatmul(packed, result, loop)
+def _divides(block: str, sizes: Mapping[str, int | None], by: Mapping[str, int]) -> None:
+    """Refuse loops that would have to be padded."""
+    for loop, size in sizes.items():
+        reason = f"loop {loop!r} has {size} iterations, no multiple of {by[loop]}"
+        hint = "its operands are read at sums of variables and cannot be padded"
+        require((size or 1) % by[loop] == 0, block, reason, hint)
 
-    def _pad(self, epilogue: str | None) -> tuple[BlockRef, list[BlockRef]]:
-        """Pad the extents to whole groups and panels.
 
-        Returns the block that writes the result, and those that pad.
-        """
-        sch, block, roles = self.sch, self.block, self.roles
-        by = {roles.column: self.columns, roles.depth: roles.group}
-        made: Sequence[BlockRef] = ()
-        if roles.plain:
-            made = sch.pad_einsum(block, [by.get(name, 1) for name in roles.order])
-        else:
-            sizes = {roles.column: roles.columns, roles.depth: roles.terms}
-            odd = next((n for n in by if (sizes[n] or 1) % by[n]), None)
-            reason = f"loop {odd!r} has {sizes.get(odd or '')} iterations, no multiple of "
-            hint = "its operands are read at sums of variables and cannot be padded"
-            require(odd is None, block, f"{reason}{by.get(odd or '')}", hint)
-        cut = [name for name in made if sch.get_producers(name) == [block]]
-        pads = [name for name in made if name not in cut]
-        if not cut and epilogue is None:
-            return sch.cache_write(block, 0), pads
-        if cut and epilogue is not None:
-            sch.compute_inline(cut[0])
-        sch.set_scope(block, 0, "local")
-        return (cut[0] if epilogue is None else BlockRef(epilogue)), pads
-
-    def _depths(self, pack: str) -> list[int | None]:
-        """Factors of the loop over the terms: blocks that divide it, of whole transposes if any."""
-        group = self.roles.group
-        steps = (self.roles.terms or 0) // group + ((self.roles.terms or 0) % group > 0)
-        whole = LEAST_STEPS if self.roles.by_rows else STRIP  # terms that are moved together
-        most = max(whole, BLOCK_BYTES // (self.columns * STRIP_BYTES))
-        fits = [n for n in range(LEAST_STEPS, most + 1) if steps % n == 0]
-        if pack != "block" or steps <= most or not fits:
-            return [None, group]
-        return [None, max(fits, key=lambda n: (n % whole == 0, n)), group]
+def _depths(roles: Roles, columns: int, pack: str) -> list[int | None]:
+    """Factors of the loop over the terms: blocks that divide it, of whole transposes if any."""
+    steps = -(-(roles.terms or 0) // roles.group)
+    whole = LEAST_STEPS if roles.by_rows else STRIP  # terms that are moved together
+    most = max(whole, BLOCK_BYTES // (columns * STRIP_BYTES))
+    fits = [n for n in range(LEAST_STEPS, most + 1) if steps % n == 0]
+    if pack != "block" or steps <= most or not fits:
+        return [None, roles.group]
+    return [None, max(fits, key=lambda n: (n % whole == 0, n)), roles.group]

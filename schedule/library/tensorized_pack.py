@@ -1,19 +1,13 @@
-"""The copies of a tensorized product: the second matrix in panels, and operands that are padded."""
+"""The second matrix of a tensorized product in panels."""
 
 from __future__ import annotations
 
-from schedule.analysis.uses import plain_store
+from schedule.library.contraction.places import store_of
 from schedule.library.tensorized_roles import Roles, factors_of
 from schedule.library.tensorized_tile import STRIP
-from schedule.library.tile import split_at_most
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
-from tensorir import BinOp, Costs, Select, conjuncts, dtype, find_intrin, int_value
-
-LONGEST = 256
-"""Elements of a row that are copied without a loop around them."""
-SYMBOLIC = 1 << 16
-"""What a symbolic extent is taken for."""
+from tensorir import dtype, find_intrin, int_value
 
 
 def packed_copy(sch: Schedule, block: str, roles: Roles, width: int) -> BlockRef:
@@ -54,7 +48,7 @@ def finish_packing(
     else:
         loops = dict(zip(roles.weight_order, around))
         k0, k1 = sch.split(loops[roles.depth], [None, roles.group])
-        width = _panel(sch, packed)
+        width = int_value(store_of(sch, packed).buffer.shape[-2]) or STRIP
         j0, strip, j2 = sch.split(loops[roles.column], [None, width // STRIP, STRIP])
         tasks = [*(loops[name] for name in roles.batch), j0]
         windows = [loops[name] for name in roles.windows if name in loops]
@@ -69,9 +63,7 @@ def _by_intrinsics(sch: Schedule, roles: Roles, packed: BlockRef, k0: LoopRef) -
 
     Terms of a column that are contiguous are transposed many at a time, and the last few apart.
     """
-    store = plain_store(sch.state.block(packed))
-    assert store is not None
-    kind = dtype.SHORT[store.buffer.dtype]
+    kind = dtype.SHORT[store_of(sch, packed).buffer.dtype]
     shape = f"pack_{roles.group}x{STRIP}" if roles.by_rows else f"copy_{STRIP}x{roles.group}"
     few, many = f"{kind}.{shape}", f"{kind}.transpose_{STRIP}x{STRIP}x{roles.group}"
     count = sch.state.loop(k0).const_extent or 0
@@ -88,38 +80,3 @@ def _by_intrinsics(sch: Schedule, roles: Roles, packed: BlockRef, k0: LoopRef) -
         (block,) = sch.get_child_blocks(part)
         if find_intrin(few) is not None:
             sch.tensorize(sch.get_loops(block)[-2], few)
-
-
-def _panel(sch: Schedule, packed: str) -> int:
-    """Columns of a panel of the copy."""
-    store = plain_store(sch.state.block(packed))
-    assert store is not None
-    return int_value(store.buffer.shape[-2]) or STRIP
-
-
-def vectorize_padding(sch: Schedule, padded: str, parallel: bool) -> None:
-    """Copy rows in vectors, and fill what is beyond their end apart from that."""
-    loops = sch.get_loops(padded)
-    extents = [sch.state.loop(loop).const_extent for loop in loops]
-    total = 1
-    for extent in extents:
-        total *= extent or SYMBOLIC
-    last, end = loops[-1], _end_of_row(sch, padded)
-    parts = [last] if end is None else sch.partition(last, [end, (extents[-1] or 0) - end])
-    for part in parts:
-        sch.vectorize(split_at_most(sch, part, LONGEST)[1])
-    costs = Costs()
-    if len(loops) > 1 and parallel and total * costs.copy >= 4 * costs.start:
-        sch.parallel(loops[0])
-
-
-def _end_of_row(sch: Schedule, padded: str) -> int | None:
-    """Where the data of a row end, if the last loop of a padding block runs beyond them."""
-    node = sch.state.block(padded)
-    store = plain_store(node)
-    if store is None or not isinstance(store.value, Select):
-        return None
-    for test in conjuncts(store.value.cond):
-        if isinstance(test, BinOp) and test.op == "<" and test.a is store.indices[-1]:
-            return int_value(test.b)
-    return None

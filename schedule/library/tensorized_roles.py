@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from schedule.analysis.uses import plain_store
@@ -93,25 +94,23 @@ class Roles(NamedTuple):
         return block_tiles(self.rows, high)
 
 
-def dot_product(where: str, name: str) -> TensorIntrin:
-    """The intrinsic of that name, which has to be a dot product; refuses others."""
-    return _known(where, name, "dot product", lambda shape: shape.steps == 1)
+DOT, TILES = "dot product", "tile product"
+"""What intrinsics that compute products are: of one row and step, or of several."""
 
 
-def tile_product(where: str, name: str) -> TensorIntrin:
-    """The intrinsic of that name, which has to be a product of tiles; refuses others."""
-    return _known(where, name, "tile product", lambda shape: shape.steps > 1)
-
-
-def _known(where: str, name: str, what: str, fits: Callable[[Shape], bool]) -> TensorIntrin:
+def known_intrinsic(where: str, name: str, kind: str) -> TensorIntrin:
+    """The intrinsic of that name, which has to be of a kind; refuses others."""
     intrin = find_intrin(name)
-    shape = None if intrin is None else product_shape(intrin)
-    if intrin is not None and shape is not None and fits(shape):
+    if intrin is not None and _kind(intrin) == kind:
         return intrin
-    shapes = {n: product_shape(each) for n, each in INTRINS.items()}
-    every = ", ".join(n for n, shape in shapes.items() if shape and fits(shape))
-    reason = "not known" if intrin is None else f"no {what}"
-    raise Illegal(where, f"intrinsic {name!r} is {reason}; {what}s are {every}")
+    every = ", ".join(n for n, each in INTRINS.items() if _kind(each) == kind)
+    reason = "not known" if intrin is None else f"no {kind}"
+    raise Illegal(where, f"intrinsic {name!r} is {reason}; {kind}s are {every}")
+
+
+def _kind(intrin: TensorIntrin) -> str:
+    shape = product_shape(intrin)
+    return "" if shape is None else DOT if shape.steps == 1 else TILES
 
 
 def product_shape(intrin: TensorIntrin) -> Shape | None:
@@ -127,6 +126,11 @@ def product_shape(intrin: TensorIntrin) -> Shape | None:
     return Shape(i, j, k, g) if shapes == [(i, k, g), (k, j, g), (i, j)] else None
 
 
+def has_tiles(features: Collection[str]) -> bool:
+    """Whether a target with `features` has any product of tiles."""
+    return any(_kind(each) == TILES and each.runs_on(features) for each in INTRINS.values())
+
+
 def find_dot_product(
     sch: Schedule, block: str, features: Collection[str]
 ) -> tuple[str, Roles] | None:
@@ -135,37 +139,30 @@ def find_dot_product(
     None where there is none: the block is to multiply and add elements of the types that the
     intrinsic takes, in an order of axes that `tensorized_matmul` schedules.
     """
-    found = _products(sch, block, features, ".dot_")
+    found = _products(sch, block, features, DOT)
     return max(found, key=lambda each: (each[1].lanes, each[0]), default=None)
-
-
-def has_tiles(features: Collection[str]) -> bool:
-    """Whether a target with `features` has any product of tiles."""
-    return any(".tile_" in name and each.runs_on(features) for name, each in INTRINS.items())
 
 
 def find_tile_products(
     sch: Schedule, block: str, features: Collection[str]
 ) -> list[tuple[str, Roles]]:
     """The products of tiles that a target has for a block, and its roles, for `tiled_matmul`."""
-    return list(_products(sch, block, features, ".tile_"))
+    return list(_products(sch, block, features, TILES))
 
 
 def _products(
-    sch: Schedule, block: str, features: Collection[str], mark: str
+    sch: Schedule, block: str, features: Collection[str], kind: str
 ) -> Iterator[tuple[str, Roles]]:
-    """Intrinsics with `mark` in their names that a block can be computed by."""
+    """Intrinsics of a kind that a block can be computed by."""
     factors = factors_of(sch.state.block(block))
-    kinds = sorted(load.buffer.dtype for load in factors or ())
-    for name, intrin in INTRINS.items() if factors is not None else ():
-        if mark not in name or not intrin.runs_on(features):
-            continue
-        if sorted(p.dtype for p in intrin.func.params[:2]) != kinds or not product_shape(intrin):
-            continue
-        try:
-            yield name, roles_of(sch, block, intrin)
-        except Illegal:
-            continue
+    if factors is None:
+        return
+    types = sorted(load.buffer.dtype for load in factors)
+    for name, intrin in INTRINS.items():
+        fits = sorted(p.dtype for p in intrin.func.params[:2]) == types
+        if fits and intrin.runs_on(features) and _kind(intrin) == kind:
+            with suppress(Illegal):
+                yield name, roles_of(sch, block, intrin)
 
 
 def roles_of(sch: Schedule, block: str, intrin: TensorIntrin) -> Roles:

@@ -17,7 +17,7 @@ from schedule.library.contraction.places import (
 )
 from schedule.library.contraction.plan import Pack
 from schedule.schedule import Schedule
-from schedule.state import LoopRef
+from schedule.state import BlockRef, LoopRef
 from tensorir import TensorIRError, body_loads, int_value
 
 LONGEST = 256
@@ -108,8 +108,17 @@ def _finish(sch: Schedule, copier: str, straight: bool, parallel: bool) -> None:
         sch.parallel(outer[0] if len(outer) == 1 else sch.fuse(*outer))
 
 
-def copy_rows(sch: Schedule, block: str) -> None:
-    """Copy in long vectors: of a padded image, what lies before and after its rows apart.
+def copy_ahead(sch: Schedule, block: str, parallel: bool) -> None:
+    """`copy_rows` in a nest of its own, whose rows threads may share."""
+    shared = parallel and len(own_loops(sch, block)) > 1
+    parts = copy_rows(sch, block)
+    for loop in dict.fromkeys(sch.get_loops(part)[0] for part in parts if shared):
+        sch.parallel(loop)
+
+
+def copy_rows(sch: Schedule, block: str) -> list[BlockRef]:
+    """Copy in long vectors: of a padded image, what lies before and after its rows apart. Returns
+    the blocks that copy.
 
     In vectors that are partly padding, each lane would have to look for itself. So the innermost
     dimension with padding is cut into what comes before, the image, and what comes after; the
@@ -120,14 +129,16 @@ def copy_rows(sch: Schedule, block: str) -> None:
     if padded is None:
         if own_loops(sch, block):
             _in_vectors(sch, own_loops(sch, block)[-1])
-        return
-    inner = [loop for loop in loops[padded:] if loop is not None]
+        return [BlockRef(block)]
+    inner, found = [loop for loop in loops[padded:] if loop is not None], []
     for part in sch.partition(inner[0], cut) if len(cut) > 1 else (inner[0],):
         (child,) = sch.get_child_blocks(part)
         around = sch.get_loops(child)
         mine = around[around.index(part) :]
         pixel = prod(sch.state.loop(loop).const_extent or 1 for loop in mine[1:])
         _in_vectors(sch, sch.fuse(*mine) if len(mine) > 1 else part, pixel)
+        found.append(child)
+    return found
 
 
 def _padded_dimension(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schedule.library.contraction.axes import FAR, Contraction
-from schedule.library.contraction.copies import copy_rows, pack, turn
+from schedule.library.contraction.copies import copy_ahead, copy_rows, pack, turn
 from schedule.library.contraction.factors import regroup
 from schedule.library.contraction.partial import add_lanes
 from schedule.library.contraction.places import (
@@ -333,11 +333,8 @@ class _Nest:
         if task is not None and self.plan.pad == "task":
             sch.compute_at(source, task)
             copy_rows(sch, source)
-            return
-        outer = own_loops(sch, source)
-        copy_rows(sch, source)
-        if len(outer) > 1 and self.plan.threads:
-            sch.parallel(outer[0])
+        else:
+            copy_ahead(sch, source, self.plan.threads)
 
 
 def _holds_much(sch: Schedule, stage: str) -> bool:
