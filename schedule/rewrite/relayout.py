@@ -51,7 +51,8 @@ def pad_constant(value: float | int | bool | str | None, kind: str, where: str) 
         return Const(float(value), kind)
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if dtype.is_bool(kind):
-        fits = isinstance(value, bool)
+        fits = value in (0, 1) and isinstance(value, int)
+        value = bool(value)
     elif dtype.is_int(kind):
         low, high = dtype.int_limits(kind)
         fits = number and isinstance(value, int) and low <= value <= high

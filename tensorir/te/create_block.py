@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce as fold
 from typing import Any
 
 from tensorir.arith import Analyzer
@@ -164,8 +163,10 @@ def _block_parts(
         dtypes = tuple(s.dtype for s in sources)
         start = tuple(map(lower, reduction.init)) or reduction.reducer.identity(dtypes)
         inits += [Store(b, where, value) for b, value in zip(targets, start)]
-        cond = fold(_within, (*terms, lower(reduction.cond)), TRUE)
-        updates.append(_update(reduction, targets, where, sources, cond, names))
+        limited: Expr = TRUE
+        for term in (*terms, lower(reduction.cond)):
+            limited = _within(limited, term)
+        updates.append(_update(reduction, targets, where, sources, limited, names))
     return seq(*inits), seq(*updates)
 
 

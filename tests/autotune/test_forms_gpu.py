@@ -238,6 +238,33 @@ def test_what_is_turned_moves_no_more_whatever_it_is_computed_of(name):
     assert found.sectors <= MORE * planned(func).sectors
 
 
+def spread(axes: str) -> PrimFunc:
+    """p[i] + q[j * 3, i] without and with axes of one value, in result and arrays: `axes` has the
+    order of the result's, those called u among them."""
+    p, q = te.placeholder((96,), name="p"), te.placeholder((1, 750, 1, 96), name="q")
+    shape = {"i": 96, "j": 250, "u": 1}
+
+    def element(*at):
+        places = dict(zip(axes, at))
+        u = places.get("u", 0)
+        return p[places["i"]] + q[u, places["j"] * 3, u, places["i"]]
+
+    made = te.compute([shape[axis] for axis in axes], element, name="made")
+    return te.create_prim_func([p, q, made])
+
+
+@pytest.mark.parametrize("axes", ["iju", "uij", "iuj", "jiu", "uji"])
+def test_axes_of_one_value_turn_nothing(axes, cache):
+    """Nor do they keep what is turned from going through tiles or boxes."""
+    plain, func = planned(spread(axes.replace("u", ""))), spread(axes)
+    found = planned(func)
+    assert found.plans == plain.plans
+    assert found.sectors <= MORE * plain.sectors
+    arrays = numbers(func)
+    made = build(scheduled(func)[1], f"{TARGET} -check=races,uninitialised", cache=cache)(*arrays)
+    np.testing.assert_array_equal(made, reference(func, *arrays)[0].astype("float32"))
+
+
 @pytest.mark.parametrize("batches", [8, 64, 30])
 def test_batches_that_lie_side_by_side_take_about_as_long(batches, cache):
     """Lanes have those of a sector, and threads a tile of one: tiles of all of them took four times

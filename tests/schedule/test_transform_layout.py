@@ -8,7 +8,7 @@ from refusal import refused
 
 from backends import build
 from schedule import Schedule, ScheduleError, Trace
-from tensorir import interpret, ops, parse, te, verify
+from tensorir import dtype, interpret, ops, parse, te, verify
 
 
 def packed_lanes(k, j):
@@ -246,6 +246,19 @@ def test_refuses_padding(chain):
     refused(sch.transform_layout, "B", "B", padded, match=r"\[2, 12, 4\] has places that no")
     for value in ("zero", True, float("inf")):
         refused(sch.transform_layout, "B", "B", padded, value, match="is no value of type float32")
+
+
+@pytest.mark.parametrize("kind", dtype.SCALARS)
+def test_zero_is_a_padding_of_every_type(kind):
+    """Library and rules fill up whatever they copy with it."""
+    a = te.placeholder((5, 10), kind, name="A")
+    b = te.compute((5, 10), lambda i, j: a[i, j], name="B")
+    sch = Schedule(te.create_prim_func([a, b]))
+    copy = sch.cache_read("B", "A", "global")
+    sch.transform_layout(copy, "A_global", "i, j: j // 4, i, j % 4", pad_value=0)
+    verify(sch.func)
+    x = (np.arange(50).reshape(5, 10) % 2).astype(dtype.numpy_dtype(kind))
+    np.testing.assert_array_equal(interpret(sch.func, x)[0], x)
 
 
 @pytest.mark.parametrize("width", [4, 8])

@@ -93,8 +93,8 @@ def _draft(
     """What boxes ask for: each is read, then written, in so many steps one after the other."""
     from autotune.gpu.work import Work
 
-    extents, (stored, _) = _extents(block), _turned(block) or ([], [])
-    boxes = prod(ceil(extents[var] / size) for var, size in zip(stored, sizes))
+    extents = _extents(block)
+    boxes = prod(ceil(extents[var] / size) for var, size in zip(_axes(block), sizes))
     threads = min(warps, ceil(prod(sizes) / gpu.warp)) * gpu.warp
     rounds = SECTOR_ROUNDS if sectors else 1
     return [Work(boxes, threads, bytes=moved(sch, [block.name]), rounds=rounds, waits=rounds)]
@@ -121,7 +121,7 @@ def _of_sectors(block: Block, gpu: Gpu) -> dict[str, int] | None:
 def _reads_turned(block: Block) -> bool:
     """Whether neighbours in what is stored are no neighbours in what is read, by the dimensions in
     which their variable is, whatever its indices are. What it alone moves is little."""
-    stored = next((library.gpu.in_memory(a) for a in accesses(block) if a.is_write), [])
+    stored, _ = library.gpu.turned_reads(block)
     if not stored:
         return False
     own, last = {it.var for it in block.iters if size(it.extent) > 1}, stored[-1]
@@ -136,16 +136,15 @@ def _extents(block: Block) -> dict[Var, int]:
 
 
 def _turned(block: Block) -> tuple[list[Var], list[Var]] | None:
-    """The variables at which a stage stores, and those of a load that has the last one of them
-    elsewhere; neighbours in memory along the last one of each."""
-    in_memory = library.gpu.in_memory
-    found = accesses(block)
-    stored = next((in_memory(a) for a in found if a.is_write), [])
-    for access in found:
-        read = [] if access.is_write else in_memory(access)
-        if stored and stored[-1] in read[:-1]:
-            return stored, read
-    return None
+    """The variables that move what a stage stores, and those of a load that has the last one of
+    them elsewhere; neighbours in memory along the last one of each."""
+    stored, turned = library.gpu.turned_reads(block)
+    return next(((stored, read) for read in turned.values()), None)
+
+
+def _axes(block: Block) -> list[Var]:
+    """The variables at which a stage stores, with those that move nothing."""
+    return next((library.gpu.in_memory(a) for a in accesses(block) if a.is_write), [])
 
 
 def _has_short(block: Block, gpu: Gpu) -> bool:
@@ -173,14 +172,14 @@ def _box(block: Block, run: int) -> tuple[int, ...]:
             length *= box[var]
             if length >= run or box[var] < extents[var]:
                 break
-    return tuple(box[var] for var in stored)
+    return tuple(box[var] for var in _axes(block))
 
 
 def _deeper(block: Block, sizes: tuple[int, ...]) -> tuple[int, ...]:
     """A box of several pieces along an axis of which it had one element: threads have as many, to
     ask for together."""
-    extents, (stored, _) = _extents(block), _turned(block) or ([], [])
-    for n, var in reversed(list(enumerate(stored))):
+    extents = _extents(block)
+    for n, var in reversed(list(enumerate(_axes(block)))):
         if sizes[n] == 1 < extents[var]:
             return (*sizes[:n], min(DEEP, extents[var]), *sizes[n + 1 :])
     return sizes

@@ -12,7 +12,7 @@ from schedule.library.gpu.rows import Rows, rows
 from schedule.library.gpu.same_rows import same_rows
 from schedule.library.gpu.scans import Recurrence, Scan, recurrence, scan, states_in_rows
 from schedule.library.gpu.staged import StagedTile
-from schedule.library.gpu.steps import in_memory
+from schedule.library.gpu.steps import in_memory, turned_reads
 from schedule.library.gpu.tile_plan import Cut, TilePlan
 from schedule.library.gpu.tiles import make_tiles
 from schedule.library.gpu.transpose import Transpose, transpose, turned_rows
@@ -56,6 +56,7 @@ __all__ = [
     "shared_reads",
     "states_in_rows",
     "transpose",
+    "turned_reads",
     "turned_rows",
     "whole",
     "widest",

@@ -21,6 +21,7 @@ from schedule.library.gpu.steps import (
     in_memory,
     in_order_of_reads,
     shared_copy,
+    turned_reads,
 )
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
@@ -32,6 +33,7 @@ from tensorir import (
     const,
     dtype,
     format_expr,
+    int_value,
     substitute,
     variables,
 )
@@ -79,22 +81,23 @@ def boxes(
         axes = axes_of(sch, block)
         given = f"{len(sizes)} sizes for the {len(axes)} axes of block {block!r}"
         require(len(sizes) == len(axes) and min(sizes) > 0, block, given, "give one for each")
-        turned = turned_reads(sch, block)
+        turned = {a.buffer.name: a for a in turned_reads(node)[1]}
         require(bool(turned), block, f"block {block!r} reads all in the order that it writes")
         bound = {it.var: it.binding for it in node.iters}
-        moving = [i for i in stored_at(node) or () if isinstance(bound.get(i), Var)]
+        looped = [i for i in stored_at(node) or () if isinstance(bound.get(i), Var)]
         if sectors:
             axes[-1] = from_sectors(sch, block, axes[-1])
         split = [sch.split(axis, [None, size]) for axis, size in zip(axes, sizes)]
         outer, inner = [pair[0] for pair in split], [pair[1] for pair in split]
         sch.reorder(*outer, *inner)
-        box = dict(zip(moving, sizes))
+        still = {it.var for it in node.iters if int_value(it.extent) == 1}
+        box = {var: size for var, size in zip(looped, sizes) if var not in still}
         copies = [_copied(sch, block, read, box, sectors) for read in turned.values()]
         for copy in copies:
             sch.compute_at(copy, outer[-1])
             in_order_of_reads(sch, copy)
             if sectors:
-                _from_sector_rows(sch, block, copy, moving[-1])
+                _from_sector_rows(sch, block, copy, next(reversed(box)))
         threads = min(warps * Gpu.warp, -(-prod(sizes) // Gpu.warp) * Gpu.warp)
         flat = sch.fuse(*inner) if len(inner) > 1 else inner[0]
         part, thread = sch.split(flat, [None, threads])
@@ -150,12 +153,3 @@ def _copied(
     if pitch is not None:
         sch.storage_align(copy, use.buffer.name, *pitch)
     return copy
-
-
-def turned_reads(sch: Schedule, block: str) -> dict[str, Access]:
-    """What a block reads in another order of its variables than it writes, by the names of
-    arrays."""
-    found = accesses(sch.state.block(block))
-    stored = next(in_memory(a) for a in found if a.is_write)
-    last = stored[-1] if stored else None
-    return {a.buffer.name: a for a in found if not a.is_write and last in in_memory(a)[:-1]}

@@ -73,6 +73,19 @@ def _by_steps(
     return tuple(sorted(known, key=lambda v: -known[v])) if len(known) == len(steps) else ()
 
 
+def turned_reads(
+    node: Block, units: bool = False
+) -> tuple[list[Var], dict[Access, list[Var]]]:
+    """The variables that move what a block stores, and those of each read in which the last of them
+    is not the last; neighbours in memory along the last one. Variables of one value move nothing,
+    but count with `units`."""
+    still = {it.var for it in node.iters if int_value(it.extent) == 1 and not units}
+    found = {a: [v for v in in_memory(a) if v not in still] for a in accesses(node)}
+    stored = next((order for a, order in found.items() if a.is_write), [])
+    reads = {a: order for a, order in found.items() if not a.is_write}
+    return stored, {a: order for a, order in reads.items() if {*stored[-1:]} & {*order[:-1]}}
+
+
 def order_of_reads(node: Block) -> list[Var]:
     """The variables of a block as the array moves that most of them move, neighbours along the last
     one: by its dimensions, whatever functions of variables its indices are."""

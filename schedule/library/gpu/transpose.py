@@ -23,6 +23,7 @@ from schedule.library.gpu.steps import (
     in_order_of_reads,
     order_of_reads,
     shared_copy,
+    turned_reads,
 )
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
@@ -109,12 +110,11 @@ def _turned(sch: Schedule, block: str) -> tuple[str, str, tuple[str, ...], Var]:
     along the first one, and the variable of the second."""
     node = sch.state.block(block)
     none = f"block {block!r} is no transpose"
-    found = accesses(node)
-    stored = [in_memory(a) for a in found if a.is_write]
-    plain = len(stored) == 1 and bool(stored[0]) and node.init is None
-    require(plain, block, none)
-    last = stored[0][-1]
-    turned = {a: order for a in found if not a.is_write and last in (order := in_memory(a))[:-1]}
+    stored, turned = turned_reads(node)
+    if not turned:
+        stored, turned = turned_reads(node, units=True)
+    writes = [a for a in accesses(node) if a.is_write]
+    require(len(writes) == 1 and bool(stored) and node.init is None, block, none)
     rows = {order[-1] for order in turned.values()}
     hint = "one other axis is to be the last one of what it reads"
     require(len(rows) == 1, block, none, hint)
@@ -122,7 +122,7 @@ def _turned(sch: Schedule, block: str) -> tuple[str, str, tuple[str, ...], Var]:
     names = {it.var: it.binding.name for it in node.iters if isinstance(it.binding, Var)}
     changed = f"the loops of block {block!r} were changed before"
     require(len(names) == len(node.iters), block, changed, "transpose comes first")
-    return names[row], names[last], tuple({a.buffer.name: a for a in turned}), last
+    return names[row], names[stored[-1]], tuple({a.buffer.name: a for a in turned}), stored[-1]
 
 
 class _Transpose(NamedTuple):
