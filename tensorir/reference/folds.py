@@ -8,8 +8,11 @@ from tensorir.buffer import Buffer
 from tensorir.expr import TRUE, BinOp, Expr, Load, Select, Var
 from tensorir.stmt import Let, Seq, Stmt, Store
 from tensorir.te.reducer import ARGMAX, ARGMIN
+from tensorir.visit import loads, walk
 
 FOLDS = ("+", "*", "max", "min", "and", "or")
+SUMS = ("+", "*")
+"""Of these, what gives the same whatever stands first; the others may for a NaN tell them apart."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +23,10 @@ class Fold:
     op: str
     source: Expr
     cond: Expr
+
+    @property
+    def asked(self) -> tuple[Expr, ...]:
+        return self.source, self.cond
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +40,24 @@ class ArgFold:
     source: Expr
     cond: Expr
 
+    @property
+    def asked(self) -> tuple[Expr, ...]:
+        return self.position, self.source, self.cond
+
 
 def match_folds(body: Stmt) -> list[Fold | ArgFold] | None:
-    """The folds that `body` makes one after the other, or None if it does something else."""
-    parts = body.stmts if isinstance(body, Seq) else (body,)
-    folds = [_match_fold(p) if isinstance(p, Store) else _match_arg(p) for p in parts]
-    return None if None in folds else folds  # type: ignore[return-value]
+    """The folds that `body` makes, in any order, or None if it does something else: as where one
+    reads what another one holds so far."""
+    folds: list[Fold | ArgFold] = []
+    for part in body.stmts if isinstance(body, Seq) else (body,):
+        found = _match_each(part) or _match_arg(part)
+        if not found:
+            return None
+        folds += found
+    stored = [s.buffer for s in walk(body) if isinstance(s, Store)]
+    read = {load.buffer for fold in folds for e in fold.asked for load in loads(e)}
+    apart = len(stored) == len({*stored}) and read.isdisjoint(stored)
+    return folds if apart else None
 
 
 def _strip_condition(value: Expr, old: Expr) -> tuple[Expr, Expr]:
@@ -48,30 +67,58 @@ def _strip_condition(value: Expr, old: Expr) -> tuple[Expr, Expr]:
     return value, TRUE
 
 
-def _match_fold(store: Store) -> Fold | None:
-    old = Load(store.buffer, store.indices)
-    value, cond = _strip_condition(store.value, old)
-    if isinstance(value, BinOp) and value.op in FOLDS and value.a is old:
-        return Fold(store.buffer, value.op, value.b, cond)
-    return None
-
-
-def _match_arg(stmt: Stmt) -> ArgFold | None:
-    """Two reads of the old pair, two stores of what te.argmax or te.argmin makes of it."""
-    olds: list[Let] = []
+def _read_before(stmt: Stmt) -> tuple[dict[Expr, Var], tuple[Stmt, ...]]:
+    """The values that are read before anything is stored, by what is read, and what follows."""
+    olds: dict[Expr, Var] = {}
     while isinstance(stmt, Let):
-        olds.append(stmt)
+        olds[stmt.value] = stmt.var
         stmt = stmt.body
-    if len(olds) != 2 or not isinstance(stmt, Seq) or len(stmt.stmts) != 2:
+    return olds, stmt.stmts if isinstance(stmt, Seq) else (stmt,)
+
+
+def _match_each(stmt: Stmt) -> list[Fold | ArgFold]:
+    """One fold for each store, where none asks what the others hold; none for anything else.
+
+    Those of several results read all of them before they store any.
+    """
+    olds, stores = _read_before(stmt)
+    loads = [Load(s.buffer, s.indices) for s in stores if isinstance(s, Store)]
+    if len(loads) < len(stores) or not olds.keys() <= {*loads}:
+        return []
+    names = frozenset(olds.values())
+    found = [
+        _match_fold(store, olds.get(load, load), names)
+        for store, load in zip(stores, loads)
+        if isinstance(store, Store)
+    ]
+    return [fold for fold in found if fold is not None] if None not in found else []
+
+
+def _match_fold(store: Store, old: Expr, names: frozenset[Var]) -> Fold | None:
+    value, cond = _strip_condition(store.value, old)
+    if not isinstance(value, BinOp) or value.op not in FOLDS:
         return None
-    index, value = stmt.stmts
+    first, source = value.a, value.b
+    if source is old and value.op in SUMS:
+        first, source = source, first
+    if first is not old or names & (source.variables | cond.variables):
+        return None
+    return Fold(store.buffer, value.op, source, cond)
+
+
+def _match_arg(stmt: Stmt) -> list[Fold | ArgFold]:
+    """Two reads of the old pair, two stores of what te.argmax or te.argmin makes of it."""
+    olds, stores = _read_before(stmt)
+    if len(olds) != 2 or len(stores) != 2:
+        return []
+    index, value = stores
     if not isinstance(index, Store) or not isinstance(value, Store):
-        return None
-    for let, store in zip(olds, (index, value)):
-        if let.value is not Load(store.buffer, store.indices):
-            return None
-    old = (olds[0].var, olds[1].var)
-    return _match_pair(old, index, value)
+        return []
+    if [*olds] != [Load(s.buffer, s.indices) for s in (index, value)]:
+        return []
+    first, second = olds.values()
+    found = _match_pair((first, second), index, value)
+    return [] if found is None else [found]
 
 
 def _match_pair(old: tuple[Var, Var], index: Store, value: Store) -> ArgFold | None:
