@@ -145,15 +145,12 @@ class ObjectCache:
             (self.directory / PRUNED).touch()
         for draft in self.directory.glob(f"??/*{DRAFT}"):
             with suppress(OSError):
-                if time.time() - draft.stat().st_mtime > DRAFT_SECONDS:
+                if time.time() - _used(draft) > DRAFT_SECONDS:
                     draft.unlink()
         found = []
         for path in self.directory.glob("??/*.so"):
-            try:
-                status = path.stat()
-            except OSError:
-                continue
-            found.append((status.st_mtime_ns, status.st_size, path))
+            with suppress(OSError):
+                found.append((_used(path), path.stat().st_size, path))
         excess = sum(size for _, size, _ in found) - self.limit_bytes
         removed = 0
         for _, size, path in sorted(found):
@@ -168,7 +165,7 @@ class ObjectCache:
     def _is_due(self) -> bool:
         """Whether no process has looked through the objects for a while."""
         try:
-            return time.time() - (self.directory / PRUNED).stat().st_mtime > PRUNE_SECONDS
+            return time.time() - _used(self.directory / PRUNED) > PRUNE_SECONDS
         except OSError:
             return True
 
@@ -229,6 +226,15 @@ def _reason(error: OSError | BuildPlaceError) -> str:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _used(path: Path) -> float:
+    """When a file was used last, in seconds since 1970. What a wrong clock has dated in the future
+    is dated now: it would be young for as long."""
+    dated, now = path.stat().st_mtime, time.time()
+    if dated > now:
+        _touch(path)
+    return min(dated, now)
 
 
 def _touch(path: Path) -> None:

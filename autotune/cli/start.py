@@ -1,11 +1,12 @@
-"""Starting the command line: an interrupt while it is imported ends the process quietly."""
+"""Starting the command line, and what ends it from outside: quietly, and with nothing left."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import FrameType
 
 STOPPED = 130
@@ -15,18 +16,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Import the command line and run it; see `autotune.cli.entry.main`.
 
     Importing takes a third of a second. An interrupt meanwhile ends the process at once: nothing
-    has begun, and no package has to cope with an exception in the middle of its import.
+    has begun, and no package has to cope with an exception in the middle of its import. Who is told
+    to end (SIGTERM) while a command runs takes its locks, folders and workers along.
     """
-    try:
-        usual = signal.signal(signal.SIGINT, _leave)
-    except ValueError:  # not the main thread, which is the one that is interrupted
-        usual = None
-    try:
+    with _on(signal.SIGINT, _leave):
         from autotune.cli.entry import main as run
+    with _on(signal.SIGTERM, _end):
+        return run(argv)
+
+
+@contextmanager
+def _on(number: int, handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Handle a signal meanwhile; in the main thread, which is the one that gets it."""
+    try:
+        usual = signal.signal(number, handler)
+    except ValueError:
+        yield
+        return
+    try:
+        yield
     finally:
-        if usual is not None:
-            signal.signal(signal.SIGINT, usual)
-    return run(argv)
+        signal.signal(number, usual)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

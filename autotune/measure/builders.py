@@ -8,6 +8,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from autotune.measure.process import Reply, WorkerProcess, warn_once
+from autotune.measure.scoring import OTHER_SPACE
 
 
 class BuilderPool:
@@ -58,3 +59,15 @@ class BuilderPool:
     def close(self) -> None:
         for worker in self._workers:
             worker.close()
+
+
+def elsewhere(replies: Sequence[Reply]) -> list[int]:
+    """The positions of the replies of workers that know another space, of which a warning tells."""
+    found = [at for at, r in enumerate(replies) if r.data.get("status") == OTHER_SPACE]
+    if found:
+        warn_once(
+            "workers know other schedules of this program than this process, as where rules,"
+            " algorithms or intrinsics were registered only here: this process makes the schedules"
+            " for them, which takes longer and finds the same"
+        )
+    return found

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from autotune.errors import MeasureError
 from autotune.measure.batch import Batch, Built, OnResult, once, result_of
-from autotune.measure.builders import BuilderPool
+from autotune.measure.builders import BuilderPool, elsewhere
 from autotune.measure.busy import TOLERABLE, Neighbours
 from autotune.measure.cold import check_cold
 from autotune.measure.design import (
@@ -260,7 +260,7 @@ class Measurer:
         if all(result.ok for result in results):
             return [scored for reply in replies for scored in scored_of(reply.data["rows"])]
         why = next((r for r in results if r.status not in ("ok", OTHER_SPACE)), None)
-        if why is not None:
+        if not elsewhere(replies) and why is not None:
             last = why.error.strip().rpartition("\n")[2]
             warn_once(
                 "a worker found no features of candidates, and this process looks for those of all"
@@ -311,7 +311,7 @@ class Measurer:
             runner = beside.submit(self._start_runner)
             replies = pool.request(messages)
             runner.result()
-            strange = [at for at, r in enumerate(replies) if r.data.get("status") == OTHER_SPACE]
+            strange = elsewhere(replies)
             texts = [text_request(programs[at]) for at in strange]
             for at, reply in zip(strange, pool.request(texts) if texts else ()):
                 replies[at] = reply

@@ -1,19 +1,23 @@
 """One tuner at a time searches for a program in a database; others wait, and use its trials.
 
 Two that searched at once would propose the same candidates, and measure them twice. A lock on a
-file beside the database tells who is first; the system releases the lock of a process that dies.
+file beside the database tells who is first; the system releases the lock of a process that dies,
+and the next one to search in the database removes its file.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 POLL_SECONDS = 0.1
+DIGEST = 8
+"""Bytes of the hash in the name of a lock."""
 
 
 @contextmanager
@@ -28,6 +32,7 @@ def search_turn(
         yield
         return
     path = _lock_path(database, key)
+    _remove_abandoned(database, path)
     handle = _wait(path, name, report)
     try:
         yield
@@ -60,15 +65,31 @@ def _wait(path: Path, name: str, report: Callable[[str], None]) -> int | None:
 def _lock_path(database: Path, key: tuple[str, ...]) -> Path:
     """The same file whatever name the database is opened by."""
     place = database.resolve()
-    digest = hashlib.blake2b("\n".join(key).encode(), digest_size=8).hexdigest()
+    digest = hashlib.blake2b("\n".join(key).encode(), digest_size=DIGEST).hexdigest()
     return place.with_name(f"{place.name}.{digest}.lock")
 
 
-def _try_lock(path: Path) -> int | None:
+def _remove_abandoned(database: Path, own: Path) -> None:
+    """Remove the files of processes that are gone and searched for other things than `own`."""
+    place = database.resolve()
+    name = re.compile(rf"{re.escape(place.name)}\.[0-9a-f]{{{2 * DIGEST}}}\.lock")
+    with suppress(ImportError, OSError):  # then there is no lock
+        for entry in os.listdir(place.parent):
+            path = place.with_name(entry)
+            if path == own or not name.fullmatch(entry):
+                continue
+            with suppress(OSError):  # it is another user's, or gone this moment
+                handle = _try_lock(path, os.O_RDWR)
+                if handle is not None:
+                    path.unlink()
+                    os.close(handle)
+
+
+def _try_lock(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> int | None:
     """A handle that holds the lock; None where another one has it."""
     import fcntl
 
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    handle = os.open(path, flags | os.O_CLOEXEC, 0o666)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(handle), os.stat(path)):

@@ -82,7 +82,11 @@ def test_what_no_worker_knows_is_made_here(blurs):
     space = space_of("blur")
     asked = designs(space, some(space, 2), "another outline")
     alone = [Design(space, design.candidate) for design in asked]
-    assert [r.status for r in blurs.measure(asked)] == ["ok"] * 2
+    with pytest.warns(UserWarning, match="workers know other schedules .* finds the same"):
+        assert [r.status for r in blurs.measure(asked)] == ["ok"] * 2
+    with pytest.warns(UserWarning, match="workers know other schedules"):
+        candidates = [design.candidate for design in asked]
+        assert blurs.features(candidates, DEFAULT_NUMERICS, "another outline") is None
     assert [r.status for r in blurs.measure(alone)] == ["ok"] * 2
     assert [d.made for d in asked] == [d.made for d in alone]
 

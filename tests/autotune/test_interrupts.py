@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment, while packages are imported too: no traceback, and nothing left."""
+"""Signals at any moment, while packages are imported too: no traceback, and nothing left."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Interrupt:
     def find_spec(self, name, path=None, target=None):
         if name == moment:
             sys.meta_path.remove(self)
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), getattr(signal, number))
 
-moment, *words = sys.argv[1:]
+number, moment, *words = sys.argv[1:]
 import autotune
 sys.meta_path.insert(0, Interrupt())
 from autotune.cli import main
@@ -29,6 +29,20 @@ sys.exit(main(words))
 
 TUNE = "tune matmul --shape m=16 n=16 k=16 --trials 2 --database tuning.db"
 DEMO = "demo --quick --trials 1 --database tuning.db"
+
+
+def stopped(tmp_path, words, number, moment):
+    """What a command says that gets a signal at an import, and its exit status. Nothing is left."""
+    scratch = tmp_path / "tmp"
+    scratch.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, number, moment, *words.split()],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(scratch)},
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr and len(done.stderr.strip().splitlines()) <= 2
+    assert not list(scratch.iterdir()) and not list(tmp_path.glob("*.lock"))
+    return done.stderr, done.returncode
 
 
 @pytest.mark.sampled(2)
@@ -47,17 +61,14 @@ DEMO = "demo --quick --trials 1 --database tuning.db"
     ],
 )
 def test_an_interrupt_during_an_import(tmp_path, words, moment):
-    scratch = tmp_path / "tmp"
-    scratch.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, moment, *words.split()],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(scratch)},
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 130, done.stderr
-    assert "stopped" in done.stderr and "Traceback" not in done.stderr
-    assert len(done.stderr.strip().splitlines()) <= 2
-    assert not list(scratch.iterdir()) and not list(tmp_path.glob("*.lock"))
+    said, status = stopped(tmp_path, words, "SIGINT", moment)
+    assert status == 130 and "stopped" in said
+
+
+@pytest.mark.parametrize("moment", ["autotune.tuning.transfer", "autotune.tuning.race"])
+def test_who_is_told_to_end_leaves_nothing(tmp_path, moment):
+    """Before there are workers, and when all trials are stored."""
+    assert stopped(tmp_path, TUNE, "SIGTERM", moment)[1] == 143
 
 
 def test_a_thread_may_run_the_command_line(capsys):

@@ -167,6 +167,24 @@ def test_many_turns_at_once(tmp_path):
     assert max(most) == 1 and len(most) == 20 and not list(tmp_path.glob("*.lock"))
 
 
+def test_files_of_dead_tuners_go_and_those_of_others_stay(tmp_path):
+    """A tuner that is ended leaves its file, whatever it searched for."""
+    path, code = tmp_path / "tuning.db", "import os, signal\nfrom pathlib import Path\n"
+    code += "from autotune.tuning.turns import search_turn\n"
+    code += f"with search_turn(Path({str(path)!r}), 'f', ('f',), print):\n"
+    code += "    os.kill(os.getpid(), signal.SIGTERM)\n"
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)})
+    mine = [tmp_path / name for name in ("tuning.db.lock", "tuning.db.mine.lock", "other.db.lock")]
+    (dead,) = tmp_path.glob("*.lock")
+    for file in (*mine, tmp_path / dead.name.replace("tuning", "other")):
+        file.touch()
+    before = {*tmp_path.iterdir()}
+    with search_turn(path, "g", ("g",), pytest.fail):
+        with search_turn(path, "h", ("h",), pytest.fail):
+            assert len({*tmp_path.iterdir()} - before) == 2
+    assert {*tmp_path.iterdir()} == before - {dead}
+
+
 def test_where_nothing_can_be_locked_the_search_goes_on(tmp_path):
     with search_turn(tmp_path / "no" / "tuning.db", "f", ("f",), lambda text: None):
         pass

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 
 import pytest
 
@@ -87,6 +88,25 @@ def test_processes_that_add_few_objects_look_through_all_seldom(tmp_path, monkey
     assert added(cache.PRUNE_EVERY + 1) == 2
     os.utime(tmp_path / cache.PRUNED, (1000, 1000))
     assert [added(3) for _ in range(2)] == [3, 3]
+
+
+def test_what_is_dated_in_the_future_ages_from_now_on(tmp_path, monkeypatch):
+    """The marker, objects and drafts of a machine whose clock was wrong for a while."""
+    store, keys, later = ObjectCache(tmp_path), [object_key(str(n)) for n in range(3)], 4e9
+    paths = [store.add(key, writer(b"x" * 100)) for key in keys]
+    draft = paths[0].with_suffix(cache.DRAFT)
+    draft.touch()
+    for path in (tmp_path / cache.PRUNED, paths[0], draft):
+        os.utime(path, (later, later))
+    assert not store._is_due() and store.prune() == 0
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 2 * cache.DRAFT_SECONDS)
+    assert store._is_due()
+    os.utime(paths[1], (now + cache.DRAFT_SECONDS,) * 2)
+    os.utime(paths[2], (now + cache.DRAFT_SECONDS,) * 2)
+    store.limit_bytes = 250
+    assert store.prune() == 1
+    assert not draft.exists() and [path.exists() for path in paths] == [False, True, True]
 
 
 def counted(calls, function):
