@@ -186,6 +186,15 @@ class Schedule:
         other._generator = copy.copy(self._generator)
         return other
 
+    def follow(self, made: "Schedule") -> bool:
+        """Take the steps that `made` went on with from where this schedule is; False, and nothing
+        of them, where it never was there."""
+        done = len(self._history)
+        if made._history[done - 1 : done] != self._history[-1:]:
+            return False
+        self._history += made._history[done:]
+        return True
+
     def remember_steps(self) -> None:
         """From now on this schedule and its copies remember what primitives made of their states.
 

@@ -82,3 +82,20 @@ def test_candidates_are_what_they_are_without(matmul):
             continue
         assert str(Schedule(func).apply(made.trace).func) == str(made.func)
         assert space.build(candidate).state is made.state
+
+
+def test_a_schedule_follows_what_went_on_from_where_it_is(matmul):
+    base = Schedule(matmul())
+    base.split("i", [None, 4])
+    made, sch, other = base.copy(), base.copy(), Schedule(matmul())
+    made.split("j", [None, 2])
+    assert sch.follow(made)
+    assert sch.state is made.state and sch.trace == made.trace
+    assert len(base.trace) == 1
+    sch.undo()
+    assert sch.trace == base.trace and sch.state is base.state
+    sch.split("k", [None, 2])
+    for behind in (sch, other, Schedule(matmul())):
+        steps = behind.trace
+        assert not behind.follow(made)
+        assert behind.trace == steps

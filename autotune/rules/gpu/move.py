@@ -163,10 +163,10 @@ class MovePlan(Plan):
 
     def apply(self, sch: Schedule, values: Values) -> None:
         point = {name: values[self.key(name)] for name in self.options}
-        if self._is_found(values):  # which was found to have room
-            self.move(sch, self.group, **point)
-        else:
+        if not self._is_found(values):
             self._make(sch, point)
+        elif self._found is None or not sch.follow(self._found[1]):
+            self.move(sch, self.group, **point)  # which was found to have room
 
     def _make(self, sch: Schedule, point: Mapping[str, Any]) -> None:
         call, block = f"{self.name}({self.group.block!r})", self.group.block

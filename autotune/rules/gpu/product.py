@@ -68,6 +68,11 @@ class ProductPlan(FormedPlan):
         return self.chosen.plan
 
     @property
+    def chosen(self) -> TileCounts:
+        """The default, with what it takes."""
+        return self._default[0]
+
+    @property
     def refused(self) -> Mapping[str, str]:
         """Tiles of a better estimate than the default's that primitives refuse, and why; where
         none is accepted, those that were tried."""
@@ -76,8 +81,8 @@ class ProductPlan(FormedPlan):
         return {"tiles": "none fits the shared memory and registers of a block of threads"}
 
     @cached_property
-    def chosen(self) -> TileCounts:
-        """The default, with what it takes."""
+    def _default(self) -> tuple[TileCounts, Schedule]:
+        """The default, with what it takes, and the program that it makes."""
         refused: TensorIRError | None = None
         for counts in self.found[:TRIED]:
             try:
@@ -88,7 +93,7 @@ class ProductPlan(FormedPlan):
                 why = error.reason if isinstance(error, ScheduleError) else str(error)
                 self._refused[counts.text] = why
                 continue
-            return counts
+            return counts, made
         if refused is None:
             raise TensorIRError(f"no tile is for block {self.group.block!r}: schedule it by hand")
         raise refused
@@ -111,7 +116,9 @@ class ProductPlan(FormedPlan):
 
     def apply(self, sch: Schedule, values: Values) -> None:
         self.bring_in_form(sch)
-        self._make(sch, self._plan(values))
+        plan = self._plan(values)
+        if not (self.works and plan == self._first and sch.follow(self._default[1])):
+            self._make(sch, plan)
 
     def _plan(self, values: Values) -> library.gpu.TilePlan:
         return library.gpu.TilePlan.of(values[f"{self.group.block}.tile"])
