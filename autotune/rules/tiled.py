@@ -127,8 +127,8 @@ def tiled_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TiledPlan]:
     found: list[TiledPlan] = []
     bring = partial(library.matrix_form, epilogue=group.epilogue)
     for plan in in_forms(sch, group, bring, partial(_plan, sch, group, cpu)):
-        if plan.works and plan.form is None and plan.sizes.windows == 1:
-            return [plan]  # else terms may be in several variables, and one axis
+        if plan.works and plan.form is None and plan.sizes.windows == plan.sizes.batch == 1:
+            return [plan]  # else terms or columns may be in several variables, and one axis
         found.append(plan)
     return sorted(found, key=lambda plan: (plan.failed, plan.cycles))[:1]
 

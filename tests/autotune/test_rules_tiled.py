@@ -163,17 +163,29 @@ def test_squares_are_no_product_of_two_matrices(narrow, wide):
     assert not any(":tiled" in name for name in make_space(func, TILES).sketches)
 
 
-def test_terms_in_two_variables_are_one_axis():
-    """As written they were taken for windows of short rows, which are filled up to whole tiles."""
-    a = te.placeholder((128, 4, 16), "uint8", name="a")
-    b = te.placeholder((4, 16, 64), "int8", name="b")
-    k, q = te.reduce_axis(4, name="k"), te.reduce_axis(16, name="q")
+@pytest.mark.parametrize("kind", ["uint8", "bfloat16"])
+@pytest.mark.parametrize("parts", ["rows", "columns", "terms"])
+def test_axes_in_two_variables_are_one(parts, kind):
+    """Terms were taken for windows of short rows, and columns for a batch of narrow products, both
+    filled up to whole tiles."""
+    rows, columns, terms = 128, 96, 64
+    cut = {"rows": rows, "columns": columns, "terms": terms}
+    shapes = {name: (n // 16, 16) if name == parts else (n,) for name, n in cut.items()}
+    other, wide = ("int8", "int32") if kind == "uint8" else (kind, "float32")
+    a = te.placeholder((*shapes["rows"], *shapes["terms"]), kind, name="a")
+    b = te.placeholder((*shapes["terms"], *shapes["columns"]), other, name="b")
+    k = [te.reduce_axis(n) for n in shapes["terms"]]
 
-    def terms(i, j):
-        return te.sum(a[i, k, q].astype("int32") * b[k, q, j].astype("int32"), axis=[k, q])
+    def sums(*at):
+        i, j = at[: len(shapes["rows"])], at[len(shapes["rows"]) :]
+        return te.sum(a[(*i, *k)].astype(wide) * b[(*k, *j)].astype(wide), axis=k)
 
-    func = te.create_prim_func([a, b, te.compute((128, 64), terms, name="out")])
-    (parts,) = choose(func, TILES, None, ("b",)).sketch.plans
-    (whole,) = choose(product(ops.matmul, (128, 64), (64, 64)), TILES, None, ("b",)).sketch.plans
-    assert parts.name == "tiled" and (parts.sizes, parts.cycles) == (whole.sizes, whole.cycles)
-    check(func, default_schedule(func, "c -march=sapphirerapids", ("b",)))
+    out = te.compute((*shapes["rows"], *shapes["columns"]), sums, name="out")
+    func = te.create_prim_func([a, b, out])
+    plain = product(
+        ops.matmul, (rows, terms), (terms, columns), types=(kind, other), out_dtype=wide
+    )
+    (found,) = choose(func, TILES, "mixed", ("b",)).sketch.plans
+    (whole,) = choose(plain, TILES, "mixed", ("b",)).sketch.plans
+    assert found.name == "tiled" and (found.sizes, found.cycles) == (whole.sizes, whole.cycles)
+    check(func, default_schedule(func, "c -march=sapphirerapids", ("b",), numerics="mixed"))
