@@ -95,7 +95,7 @@ def test_hints_of_a_neighbour_save_trials(tmp_path, capsys):
         ([9, 7], (2, 0), transfer.UNKNOWN),
         ([9, 7], (0, 0), "0%"),
     ):
-        assert transfer.Spent("mlp", hints, plain, plain).kind == kind
+        assert transfer.Spent("mlp", hints, None, plain, plain).kind == kind
 
 
 def test_a_neighbour_is_another_size_of_the_same_program():
