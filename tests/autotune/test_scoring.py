@@ -55,7 +55,8 @@ def test_workers_find_the_same(measurer, numerics):
         assert (why, program) == (reason, same) and bool(program) == (row is not None)
         assert (row is None) == (other is None)
         assert row is None or (row.dtype == other.dtype and np.array_equal(row, other))
-    assert measurer.features(candidates, numerics, "another outline") is None
+    with pytest.warns(UserWarning, match="workers know other schedules"):
+        assert measurer.features(candidates, numerics, "another outline") is None
 
 
 def test_workers_know_the_space_of_other_costs(measurer):
@@ -65,7 +66,8 @@ def test_workers_know_the_space_of_other_costs(measurer):
     space = make_space(func, device_of(TARGET, costs))
     assert outline(space, TARGET) != outline(make_space(func, device_of(TARGET)), TARGET)
     candidates = [space.sample(random.Random(0))]
-    assert measurer.features(candidates, "mixed", outline(space, TARGET)) is None
+    with pytest.warns(UserWarning, match="workers know other schedules"):
+        assert measurer.features(candidates, "mixed", outline(space, TARGET)) is None
     assert measurer.features(candidates, "mixed", outline(space, TARGET), costs) is not None
 
 
