@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from autotune.rules.inlined import join_epilogue
@@ -91,21 +92,13 @@ def starts(
     `first`, with the algorithms that are better wherever they fit, follows, the definition, and
     then one with each other algorithm that `numerics` allows, in all blocks that it is for.
     """
+    others = other_algorithms(numerics, device)
+    made = (_everywhere(first, algorithm) for algorithm in others)
     seen: set[str] = set()
-    for start in _starts(func, numerics, device, first, chosen):
+    for start in chain((chosen, first, Start("", Schedule(func))), made):
         if start.name not in seen:
             seen.add(start.name)
             yield start
-
-
-def _starts(
-    func: PrimFunc, numerics: str, device: Device, first: Start, chosen: Start
-) -> Iterator[Start]:
-    yield chosen
-    yield first
-    yield Start("", Schedule(func))
-    for algorithm in other_algorithms(numerics, device):
-        yield _everywhere(first, algorithm)
 
 
 def _everywhere(start: Start, algorithm: str) -> Start:

@@ -8,10 +8,10 @@ from typing import Any
 
 from autotune.rules.ahead import ask_ahead
 from autotune.rules.chain_rows import put_in_rows
-from autotune.rules.common_reads import merge_level, read_in_common, run_together, sum_together
+from autotune.rules.common_reads import read_in_common, run_together
 from autotune.rules.find_chain import Chain
 from autotune.rules.group import attempt, output_store, size
-from autotune.rules.lanes import into_lanes, lanes_inside, unroll_short
+from autotune.rules.lanes import into_lanes, lanes_inside, merge_level, unroll_short
 from autotune.rules.nest import finish_nest, own_loops
 from autotune.rules.runs import contiguous_run, fuse_run
 from schedule import LoopRef, Schedule, library
@@ -72,13 +72,13 @@ class ChainNest:
         """The loops of all stages in the task; those of `common` sums together."""
         for group in common:
             ordered = run_together(self.sch, group)
-            sum_together(self.sch, ordered, self.few_rows(ordered))
+            lanes_inside(self.sch, ordered, self.few_rows(ordered))
         done = {block for group in common for block in group}
         for block in self.stages:
             if block in done:
                 continue
             if block in partial:
-                lanes_inside(self.sch, block, self.few_rows([block]))
+                lanes_inside(self.sch, [block], self.few_rows([block]))
             elif block not in writers:
                 self.finish(block, copies=block in writers.values())
 
@@ -128,7 +128,7 @@ class ChainNest:
         outer, inner = sch.split(column, [None, self.vector])
         sch.reorder(outer, *rows, inner)
         sch.compute_at(product, outer)
-        lanes_inside(sch, product, self.inside(product) + 1)
+        lanes_inside(sch, [product], self.inside(product) + 1)
 
     def few_rows(self, blocks: Sequence[str]) -> int:
         """How many loops are around the rows of partial sums that are written out side by side: of

@@ -14,7 +14,7 @@ from math import prod
 from typing import NoReturn
 
 from autotune.rules.followers import Follower, followers, stored_at
-from autotune.rules.group import flat_place, instances, size, stores_of
+from autotune.rules.group import flat_place, instances, size
 from schedule import LoopRef, Schedule, ScheduleError
 from tensorir import (
     Analyzer,
@@ -33,6 +33,7 @@ from tensorir import (
     variables,
     walk,
     walk_exprs,
+    written,
 )
 
 MORE = 1.1
@@ -171,11 +172,11 @@ def _apart(sch: Schedule, last: str) -> None:
     if all(isinstance(i, Var) or int_value(i) is not None for i in stored):
         sch.cache_write(last, 0, "global")
     else:
-        sch.reindex(last, _buffer(sch.state.block(last)).name)
+        sch.reindex(last, written(sch.state.block(last))[0].name)
 
 
 def _laid_out(sch: Schedule, stage: str, index_map: str) -> Schedule:
-    sch.transform_layout(stage, _buffer(sch.state.block(stage)).name, index_map)
+    sch.transform_layout(stage, written(sch.state.block(stage))[0].name, index_map)
     return sch
 
 
@@ -290,13 +291,13 @@ class _Found:
         stored = stored_at(node)
         if stored is None:
             _refuse(name, "it stores at no one place of variables of its own")
-        accesses = [(_buffer(node), stored)]
+        accesses = [(written(node)[0], stored)]
         accesses += [(load.buffer, load.indices) for load in body_loads(node)]
         return [_step(buffer, at, places, self.analyzer) for buffer, at in accesses]
 
     def main_read(self) -> Step | None:
         """The largest access to what the chain is given, of those that tell most of its rows."""
-        made = {_buffer(self.sch.state.block(name)) for name in self.members}
+        made = {written(self.sch.state.block(name))[0] for name in self.members}
         best: tuple[int, int] = (0, 0)
         chosen: Step | None = None
         for name in self.members:
@@ -311,7 +312,7 @@ class _Found:
         """The index map that puts rows first and makes one axis of the columns, None where that is
         how it is, and where the columns are then."""
         node, places = self.sch.state.block(name), self.found[name].places
-        shape, stored = _buffer(node).shape, stored_at(node)
+        shape, stored = written(node)[0].shape, stored_at(node)
         assert stored is not None
         rows: list[tuple[int, int, str]] = []
         columns: list[tuple[Var, int | None, int, str]] = []
@@ -373,11 +374,6 @@ def _follow(step: Step, axes: Sequence[tuple[Var, int | None]]) -> bool:
         if near is None or length is None or far != near * length:
             return False
     return True
-
-
-def _buffer(block: Block) -> Buffer:
-    """What a block stores to."""
-    return stores_of(block)[0].buffer
 
 
 def _cut(sch: Schedule, end: str, last: str) -> list[tuple[int, tuple[int, ...]]]:

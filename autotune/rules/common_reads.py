@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autotune.rules.group import needed
-from autotune.rules.lanes import is_reduce_loop, unroll_short
 from autotune.rules.runs import contiguous_run, run_length
 from schedule import Schedule
 from tensorir import body_loads
@@ -43,28 +42,3 @@ def run_together(sch: Schedule, blocks: Sequence[str]) -> list[str]:
             sch.run_before(block, after)
             order = list(map(str, sch.get_blocks()))
     return found
-
-
-def sum_together(sch: Schedule, blocks: Sequence[str], outside: int) -> None:
-    """Partial sums of some rows, in the lanes of their last loops, as one nest in the loop that is
-    `outside` loops deep: what they read in common is read once."""
-    few = 0
-    for block in blocks:
-        own = sch.get_loops(block)[outside:]
-        reducing = [loop for loop in own if is_reduce_loop(sch.state.block(block), loop)]
-        sch.reorder(*reducing, *[loop for loop in own if loop not in reducing])
-        few = len(reducing)
-    depth = len(sch.get_loops(blocks[0])) - 1
-    for level in range(outside, depth):
-        merge_level(sch, blocks, level)
-    for block in blocks:
-        sch.vectorize(sch.get_loops(block)[-1])
-    shared = sch.get_loops(blocks[0])[outside:depth]
-    unroll_short(sch, shared[:few])
-    for loop in shared[few:]:
-        sch.unroll(loop)
-
-
-def merge_level(sch: Schedule, blocks: Sequence[str], level: int) -> None:
-    """One loop for those of `blocks` that are `level` loops deep, next to each other."""
-    sch.merge(*[sch.get_loops(block)[level] for block in blocks])

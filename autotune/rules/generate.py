@@ -219,16 +219,12 @@ def _plans(
     found: list[Plan] = []
     refused = {**before}
     in_step = in_scan(sch, sch.state.block(group.block))
-    for rule in rules.steps if in_step else rules.groups:
-        known = {plan.name for plan in found}
-        plans = _within(rule(sch, group, device), numerics)
-        for plan in plans:
-            if not plan.works:
-                refused |= plan.refused
-            elif plan.name not in known:
-                found.append(plan)
-            if not many and any(plan.always for plan in found):
-                break
+    asked = rules.steps if in_step else rules.groups
+    for plan in (p for rule in asked for p in _within(rule(sch, group, device), numerics)):
+        if not plan.works:
+            refused |= plan.refused
+        elif all(plan.name != other.name for other in found):
+            found.append(plan)
         if not many and any(plan.always for plan in found):
             break
     if not any(plan.always for plan in found):

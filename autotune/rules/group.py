@@ -32,6 +32,7 @@ from tensorir import (
     variables,
     walk,
     walk_exprs,
+    written,
 )
 
 Refused = dict[str, dict[str, str]]
@@ -142,14 +143,9 @@ def in_scan(sch: Schedule, block: Block) -> bool:
     """Whether a block is a step of a te.scan, or makes its first rows."""
     if any(it.kind is IterKind.OPAQUE for it in block.iters):
         return True
-    made = set(stored(block))
+    made = set(written(block))
     others = (sch.state.block(name) for name in sch.get_blocks() if name != block.name)
-    return any(made & set(stored(other)) for other in others)
-
-
-def stored(block: Block) -> list[Buffer]:
-    """What a block stores to."""
-    return [store.buffer for store in stores_of(block)]
+    return any(made & set(written(other)) for other in others)
 
 
 def needed(sch: Schedule, block: str) -> set[str]:
@@ -190,7 +186,7 @@ def find_groups(sch: Schedule, kept: Collection[str] = ()) -> list[Group]:
 
 def _feeds_reduction(sch: Schedule, name: str) -> bool:
     """Whether what a stage makes is for one reduction alone, and no output."""
-    if any(buffer in sch.func.params for buffer in stored(sch.state.block(name))):
+    if any(buffer in sch.func.params for buffer in written(sch.state.block(name))):
         return False
     users = sch.get_consumers(name)
     return len(users) == 1 and sch.state.block(users[0]).is_reduction

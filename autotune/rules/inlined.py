@@ -14,10 +14,19 @@ from autotune.rules.group import (
     needed,
     operations,
     output_store,
-    stored,
 )
 from schedule import Schedule, ScheduleError
-from tensorir import Block, Call, IterKind, Select, body_loads, stmt_exprs, walk, walk_exprs
+from tensorir import (
+    Block,
+    Call,
+    IterKind,
+    Select,
+    body_loads,
+    stmt_exprs,
+    walk,
+    walk_exprs,
+    written,
+)
 
 MOST_COPIED = 16
 """Operations that inlining a stage may repeat in each instance of what reads it."""
@@ -68,7 +77,7 @@ def inline_stages(
         if in_scan(sch, block):
             continue
         users = [sch.state.block(user) for user in sch.get_consumers(name)]
-        if not users or any(b in sch.func.params for b in stored(block)):
+        if not users or any(b in sch.func.params for b in written(block)):
             continue
         if any(calls_extern(user) for user in users):
             continue  # it reads whole rows in memory
@@ -111,7 +120,7 @@ def _stores_at_variables(block: Block) -> bool:
 
 def _reads(user: Block, block: Block) -> int:
     """In how many places one instance of `user` reads what `block` makes."""
-    return sum(load.buffer in stored(block) for load in body_loads(user))
+    return sum(load.buffer in written(block) for load in body_loads(user))
 
 
 def _reads_reduction(sch: Schedule, name: str) -> bool:

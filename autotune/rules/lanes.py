@@ -48,20 +48,32 @@ def into_lanes(sch: Schedule, block: str, loop: str, width: int, lanes: int) -> 
     return [first, *steps]
 
 
-def lanes_inside(sch: Schedule, block: str, outside: int) -> None:
-    """Order the loops of a partial reduction, those below the first `outside`: lanes innermost.
+def lanes_inside(sch: Schedule, blocks: Sequence[str], outside: int) -> None:
+    """Order the loops of partial reductions, those below the first `outside`, as one nest in which
+    what they read in common is read once: lanes innermost.
 
     The lanes become a vector, the spatial loops around them are unrolled.
     """
-    node = sch.state.block(block)
-    own = sch.get_loops(block)[outside:]
-    reducing = [loop for loop in own if is_reduce_loop(node, loop)]
-    others = [loop for loop in own if loop not in reducing]
-    sch.reorder(*reducing, *others)
-    sch.vectorize(others[-1])
-    for loop in others[:-1]:
+    few = 0
+    for block in blocks:
+        own, node = sch.get_loops(block)[outside:], sch.state.block(block)
+        reducing = [loop for loop in own if is_reduce_loop(node, loop)]
+        sch.reorder(*reducing, *[loop for loop in own if loop not in reducing])
+        few = len(reducing)
+    depth = len(sch.get_loops(blocks[0])) - 1
+    for level in range(outside, depth if len(blocks) > 1 else outside):
+        merge_level(sch, blocks, level)
+    for block in blocks:
+        sch.vectorize(sch.get_loops(block)[-1])
+    shared = sch.get_loops(blocks[0])[outside:depth]
+    for loop in shared[few:]:
         sch.unroll(loop)
-    unroll_short(sch, reducing)
+    unroll_short(sch, shared[:few])
+
+
+def merge_level(sch: Schedule, blocks: Sequence[str], level: int) -> None:
+    """One loop for those of `blocks` that are `level` loops deep, next to each other."""
+    sch.merge(*[sch.get_loops(block)[level] for block in blocks])
 
 
 def unroll_short(sch: Schedule, loops: Sequence[LoopRef]) -> None:

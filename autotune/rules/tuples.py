@@ -102,7 +102,7 @@ class AlongTerms(TuplesPlan):
                 sch.compute_at(part, task)
         inside = 0 if task is None else sch.get_loops(block).index(task) + 1
         for part in parts:
-            lanes_inside(sch, part, inside)
+            lanes_inside(sch, [part], inside)
         unroll_short(sch, sch.get_loops(block)[inside:])
         self.share(sch, values, task)
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from schedule.library.contraction.axes import Contraction
 from schedule.library.contraction.places import store_of
 from schedule.library.contraction.plain import plain_form
-from schedule.library.tensorized_roles import factors_of
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
 from tensorir import Expr, Load, TensorIRError, Var, body_loads, int_value, variables
@@ -41,7 +40,8 @@ def matrix_form(
     made = plain_form(sch, c, order)
     mine = [name for name in made if sch.get_consumers(name) == [c.block]]
     writer = next((name for name in made if name not in mine), None)
-    rows, data = _rows(sch, c.block), _data(sch, c.block)
+    data, weight = _operands(sch, c.block)
+    rows = _rows(sch, c.block, data, weight)
     made_here = any(store_of(sch, name).buffer is data.buffer for name in mine)
     turned = bool({*rows} & {data.indices[-1]})
     if not made_here and (turned or len(rows) > 1):
@@ -51,7 +51,7 @@ def matrix_form(
             store = store_of(sch, c.block)
             writer = str(sch.reindex(c.block, store.buffer.name))
         _join(sch, c.block, rows, mine, writer or epilogue or "")
-    first = _data(sch, c.block).buffer
+    first = _operands(sch, c.block)[0].buffer
     copy = next((name for name in mine if store_of(sch, name).buffer is first), None)
     return Matrices(copy, tuple(name for name in mine if name != copy), writer)
 
@@ -62,7 +62,7 @@ def _join(sch: Schedule, block: str, rows: list[Var], copies: list[str], last: s
     extents = [sizes[var] for var in rows]
     if None in extents[1:]:
         raise TensorIRError(f"rows of block {block!r} are not of known size")
-    data, sums = _data(sch, block), store_of(sch, block)
+    (data, _), sums = _operands(sch, block), store_of(sch, block)
     copy = next(name for name in copies if store_of(sch, name).buffer is data.buffer)
     reads = [x for x in body_loads(sch.state.block(last)) if x.buffer is sums.buffer]
     follows = dict(zip(sums.indices, reads[0].indices))
@@ -104,29 +104,20 @@ def _joined(rows: Sequence[Expr], sizes: Sequence[int | None], places: Sequence[
     return f"{', '.join(names.values())}: {', '.join(dims)}"
 
 
-def _rows(sch: Schedule, block: str) -> list[Var]:
+def _rows(sch: Schedule, block: str, data: Load, weight: Load) -> list[Var]:
     """The variables of the rows, in the order of the result."""
-    used = {v for i in _data(sch, block).indices for v in variables(i)}
-    other = {v for i in _weight(sch, block).indices for v in variables(i)}
+    used, other = variables(data), variables(weight)
     places = store_of(sch, block).indices
     return [v for v in places if isinstance(v, Var) and v in used and v not in other]
 
 
-def _data(sch: Schedule, block: str) -> Load:
-    return next(x for x in _factors(sch, block) if x is not _weight(sch, block))
-
-
-def _weight(sch: Schedule, block: str) -> Load:
-    """The factor that moves with the last dimension of the result."""
+def _operands(sch: Schedule, block: str) -> tuple[Load, Load]:
+    """What is read of the first matrix, and of the second one, which moves with the last dimension
+    of the result."""
     column = store_of(sch, block).indices[-1]
-    for factor in _factors(sch, block):
-        if any(column in variables(i) for i in factor.indices):
-            return factor
-    raise TensorIRError(f"block {block!r} is no product of two matrices")
-
-
-def _factors(sch: Schedule, block: str) -> tuple[Load, Load]:
-    factors = factors_of(sch.state.block(block))
-    if factors is None or factors[0] is factors[1]:  # a square is of one element
+    found: dict[bool, list[Load]] = {False: [], True: []}
+    for load in body_loads(sch.state.block(block)):
+        found[column in variables(load)].append(load)
+    if any(len(loads) != 1 for loads in found.values()):
         raise TensorIRError(f"block {block!r} is no product of two matrices")
-    return factors
+    return found[False][0], found[True][0]

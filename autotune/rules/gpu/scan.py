@@ -14,13 +14,12 @@ from autotune.rules.group import (
     in_scan,
     instances,
     output_store,
-    stored,
     stores_of,
     stride_in,
 )
 from autotune.rules.plan import Plan
 from schedule import Schedule, library
-from tensorir import Block, Gpu, IterKind, Mismatch, body_loads, dtype, find_algorithm
+from tensorir import Block, Gpu, IterKind, Mismatch, body_loads, dtype, find_algorithm, written
 
 THREADS = (256, 1024)
 ELEMENTS = (5, 9, 17)
@@ -37,7 +36,7 @@ def inline_in_scans(sch: Schedule) -> Refused:
         if block.is_reduction or output_store(block) is None or in_scan(sch, block):
             continue
         readers = [sch.state.block(user) for user in users]
-        own = stored(block)[0]
+        own = written(block)[0]
         places = [sum(load.buffer is own for load in body_loads(r)) for r in readers]
         reads = sum(instances(r) * count for r, count in zip(readers, places))
         if readers and all(in_scan(sch, r) for r in readers) and reads <= instances(block):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from autotune.rules.group import output_store, stores_of
+from autotune.rules.group import attempt, output_store
 from autotune.rules.nest import own_loop_names
 from schedule import Schedule, ScheduleError
-from tensorir import Block, Buffer, IterKind, Load, Var, body_loads, variables
+from tensorir import Block, IterKind, Load, Var, body_loads, variables, written
 
 ROOT = "root"
 INLINE = "inline"
@@ -60,11 +60,12 @@ def find_places(
     if any(order.index(user) <= order.index(name) for user in users):
         refused[f"{name} elsewhere than at the root"] = "the next step of a scan reads it"
         return (ROOT,)
-    if any(buffer in sch.func.params for buffer in _made(block)):
+    if any(buffer in sch.func.params for buffer in written(block)):
         refused[f"{name} elsewhere than at the root"] = "it is an output"
         return (ROOT,)
     found = [ROOT]
-    if not block.is_reduction and _tried(sch, refused, f"{name} inline", "compute_inline", name):
+    inline = sch.copy().compute_inline
+    if not block.is_reduction and attempt(refused, f"{name} inline", inline, name):
         found.append(INLINE)
     if not _stores_at_variables(sch, name):
         refused[f"{name} in a loop"] = "it stores elsewhere than at its own variables"
@@ -82,16 +83,7 @@ def _enters(sch: Schedule, refused: dict[str, str], name: str, user: str) -> boo
     if not own:
         refused[f"{name} in a loop"] = f"{user!r} has no loop of its own"
         return False
-    return _tried(sch, refused, f"{name} in a loop", "compute_at", name, own[0])
-
-
-def _tried(
-    sch: Schedule, refused: dict[str, str], what: str, primitive: str, *args: str
-) -> bool:
-    reason = refusal(sch, primitive, *args)
-    if reason is not None:
-        refused[what] = reason
-    return reason is None
+    return attempt(refused, f"{name} in a loop", sch.copy().compute_at, name, own[0])
 
 
 def refusal(sch: Schedule, primitive: str, *args: str) -> str | None:
@@ -113,12 +105,8 @@ def _stores_at_variables(sch: Schedule, name: str) -> bool:
 
 
 def _reads(sch: Schedule, name: str, user: str) -> list[Load]:
-    made = _made(sch.state.block(name))
+    made = written(sch.state.block(name))
     return [n for n in body_loads(sch.state.block(user)) if n.buffer in made]
-
-
-def _made(block: Block) -> set[Buffer]:
-    return {store.buffer for store in stores_of(block)}
 
 
 def _shared(user: Block, reads: Sequence[Load]) -> frozenset[str]:

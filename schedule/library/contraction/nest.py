@@ -261,25 +261,28 @@ class _Nest:
         axes = [n for n in c.spatial if n != plan.lane]
         dims = axes if len(found) == len(c.spatial) else list(c.spatial)
         steps = reduce_loops(sch, c, plan.steps)
-        blocks, rows = [], []
-        for n, loop in zip(dims, found):
-            if loop is None or n == plan.lane:
-                continue
-            if tile is not None and (sch.state.loop(loop).const_extent or FAR) > plan.tile[n]:
-                block, loop = sch.split(loop, [None, plan.tile[n]])
-                blocks.append(block)
-            rows.append(loop)
+        whole = {n: loop for n, loop in zip(dims, found) if loop is not None and n != plan.lane}
+        blocks, rows = self.in_blocks(whole) if tile is not None else ({}, list(whole.values()))
         if lane is None:
             lane = sch.add_unit_loop(c.block)
-        sch.reorder(*blocks, *self.within_tile(rows, steps), lane)
+        sch.reorder(*blocks.values(), *self.within_tile(rows, steps), lane)
         if tile is not None:
             if blocks:
-                sch.reverse_compute_at(tile, blocks[-1])
+                sch.reverse_compute_at(tile, [*blocks.values()][-1])
             *outer, last = own_loops(sch, tile) or [sch.add_unit_loop(tile)]
             for loop in () if _holds_much(sch, tile) else outer:
                 sch.unroll(loop)
             sch.vectorize(last)
         self.finish_sums(rows, steps, lane)
+
+    def in_blocks(self, loops: dict[int, LoopRef]) -> tuple[dict[int, LoopRef], list[LoopRef]]:
+        """Loops over tiles by axis, where there are several, and those inside of a tile."""
+        sch, tile, blocks, rows = self.sch, self.plan.tile, dict[int, LoopRef](), []
+        for n, loop in loops.items():
+            if (sch.state.loop(loop).const_extent or FAR) > tile[n]:
+                blocks[n], loop = sch.split(loop, [None, tile[n]])
+            rows.append(loop)
+        return blocks, rows
 
     def finish_sums(self, rows: list[LoopRef], steps: list[LoopRef], lane: LoopRef) -> None:
         """The loops of the sums of a register tile, which are in order."""
@@ -305,16 +308,10 @@ class _Nest:
         sch.compute_at(c.block, where)
         sch.set_scope(c.block)  # whether or not a stage after them reads them
         dims = [*(n for n in c.spatial if n != plan.lane), plan.lane]
-        found = dict(zip(dims, loops_by_dimension(sch, c.block)))
+        found = zip(dims, loops_by_dimension(sch, c.block))
         *steps, last = reduce_loops(sch, c, plan.steps)
         last, few = sch.split(last, [None, plan.depth])
-        blocks, rows = {}, []
-        for n, loop in found.items():
-            if loop is not None:
-                row, size = loop, sch.state.loop(loop).const_extent
-                if size is None or size > plan.tile[n]:
-                    blocks[n], row = sch.split(loop, [None, plan.tile[n]])
-                rows.append(row)
+        blocks, rows = self.in_blocks({n: loop for n, loop in found if loop is not None})
         around = [blocks[n] for n in plan.order if n in blocks]
         sch.reorder(*steps, last, *around, few, *rows)
         for loop in (*([few] if plan.depth <= 16 else []), *rows[:-1]):

@@ -87,9 +87,8 @@ def layout(
             f"block {stages[-1]!r} has no variable for each axis of {c.block!r}; bring both on "
             "their axes first (library.on_axes)"
         )
-    parts = {d: digit_text(d, places[d.place]) for n in order for d in c.axes[n].digits}
-    values = {n: axis_text(c.axes[n], parts) for n in order}
-    dims = [values[n] for n in order]
+    dims = axis_texts([c.axes[n] for n in order], places)
+    values = dict(zip(order, dims))
     if panel is not None:
         lane = order[-1]
         dims = [f"({values[n]}) // {panel}" if n == lane else values[n] for n in sorted(order)]
@@ -102,6 +101,12 @@ def lay_out(sch: Schedule, stage: str, index_map: str) -> None:
     names, _, dims = index_map.partition(": ")
     if names != dims:
         sch.transform_layout(stage, store_of(sch, stage).buffer.name, index_map)
+
+
+def axis_texts(axes: Sequence[Axis], names: Mapping[int, str]) -> list[str]:
+    """Axes as expressions of variables, whose names are given by their places."""
+    parts = {d: digit_text(d, names[d.place]) for axis in axes for d in axis.digits}
+    return [axis_text(axis, parts) for axis in axes]
 
 
 def axis_text(axis: Axis, parts: Mapping[Digit, str]) -> str:

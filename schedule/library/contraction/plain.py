@@ -7,14 +7,7 @@ from collections.abc import Sequence
 from schedule.analysis.uses import is_output
 from schedule.library.contraction.axes import Contraction
 from schedule.library.contraction.find import find_contraction
-from schedule.library.contraction.places import (
-    axis_text,
-    digit_text,
-    followers,
-    lay_out,
-    layout,
-    store_of,
-)
+from schedule.library.contraction.places import axis_texts, followers, lay_out, layout, store_of
 from schedule.library.contraction.stage import stage_axes
 from schedule.schedule import Schedule
 from tensorir import IterKind, Load, TensorIRError, Var, body_loads, variables
@@ -99,8 +92,7 @@ def in_axes(
     if terms:
         c = find_contraction(sch, block, merged=merged)
         axes = (*axes, *(c.axes[n] for n in c.reduced))
-    texts = {d: digit_text(d, params[d.place]) for axis in axes for d in axis.digits}
-    results = [axis_text(axis, texts) for axis in axes]
+    results = axis_texts(axes, dict(enumerate(params)))
     if not terms:
         results += [p for p, it in zip(params, iters) if it.kind is IterKind.REDUCE]
     if results:
@@ -140,9 +132,8 @@ def _stage_layout(sch: Schedule, block: str) -> str:
     axes = stage_axes(sch, block)
     if any(d.place not in names for axis in axes for d in axis.digits):
         raise TensorIRError(f"block {block!r} stores elsewhere than at its variables")
-    parts = {d: digit_text(d, names[d.place]) for axis in axes for d in axis.digits}
-    dims = [axis_text(axis, parts) for axis in axes]
-    return f"{', '.join(f'd{n}' for n in range(len(indices)))}: {', '.join(dims)}"
+    params = ", ".join(f"d{n}" for n in range(len(indices)))
+    return f"{params}: {', '.join(axis_texts(axes, names))}"
 
 
 def _in_order(sch: Schedule, c: Contraction, stage: str, order: Sequence[int]) -> None:
@@ -151,8 +142,7 @@ def _in_order(sch: Schedule, c: Contraction, stage: str, order: Sequence[int]) -
     names: dict[Var, str] = {it.var: f"p{n}" for n, it in enumerate(iters)}
     own = {place: names[var] for place, var in followers(sch, c, stage).items() if var in names}
     axes = [c.axes[n] for n in order]
-    parts = {d: digit_text(d, own[d.place]) for axis in axes for d in axis.digits}
-    made = [axis_text(axis, parts) for axis in axes]
+    made = axis_texts(axes, own)
     if not any(axis.reduce for axis in axes):
         made += [names[it.var] for it in iters if it.kind is IterKind.REDUCE]
     _give_variables(sch, stage, [*names.values()], made)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from schedule.analysis.uses import writers
 from schedule.library.contraction.places import store_of
 from schedule.library.winograd.stages import Winograd
 from schedule.schedule import Schedule
@@ -22,7 +23,6 @@ from tensorir import (
     body_loads,
     int_value,
     variables,
-    walk,
     walk_exprs,
 )
 
@@ -140,11 +140,7 @@ class _Finder:
         return found
 
     def maker(self, buffer: Buffer) -> str | None:
-        makers = [
-            str(name)
-            for name in self.sch.get_blocks()
-            if any(s.buffer is buffer for s in _stores(self.sch.state.block(name)))
-        ]
+        makers = writers(self.sch.state, buffer)
         return makers[0] if len(makers) == 1 else None
 
     def combined(self, stage: str) -> Buffer | None:
@@ -208,7 +204,7 @@ class _Finder:
         options = []
         for n, var in enumerate(rest):
             if isinstance(var, Var) and var in own:
-                period = None if var not in used else _period(var, image)
+                period = None if var not in used else _divisor(image.indices, var)
                 if var not in used or period:
                     options.append((var not in used, extents[var], -n, period))
         self.need(bool(options), "the result has no axis that only the weights have")
@@ -268,7 +264,7 @@ class _Finder:
         left += [v for v in own if v not in roles and v not in left][: 0 if left else 1]
         self.need(len(left) <= 1, "the result has a dimension that is no window's")
         roles.update((v, f"h{count - 1}") for v in left)
-        outputs.append(_divisor(last) or (_extent(node, left[0]) if left else 1) or 1)
+        outputs.append(_divisor([last]) or (_extent(node, left[0]) if left else 1) or 1)
         found: list[str] = []
         for index in store_of(self.sch, results[-1]).indices:
             self.need(not variables(index) or isinstance(index, Var), "the result is permuted")
@@ -285,25 +281,14 @@ def _extent(node: Block, var: Var) -> int | None:
     return next(int_value(it.extent) for it in node.iters if it.var is var)
 
 
-def _divisor(index: Expr) -> int | None:
-    """What an index divides a variable by; None where it does not."""
-    for part in walk_exprs(index):
-        if isinstance(part, BinOp) and part.op == "//" and isinstance(part.b, Const):
-            return int(part.b.value)
-    return None
-
-
-def _period(var: Var, load: Load) -> int | None:
-    """How many values of a variable a load does not tell apart: it reads at their quotient."""
+def _divisor(indices: Sequence[Expr], var: Var | None = None) -> int | None:
+    """What indices divide a variable, or one of any, by: so many of its values they do not tell
+    apart. None where that is no one number."""
     found = {
         int(part.b.value)
-        for index in load.indices
+        for index in indices
         for part in walk_exprs(index)
-        if isinstance(part, BinOp) and part.op == "//" and part.a is var
+        if isinstance(part, BinOp) and part.op == "//" and (var is None or part.a is var)
         if isinstance(part.b, Const)
     }
     return found.pop() if len(found) == 1 else None
-
-
-def _stores(node: Block) -> list[Store]:
-    return [s for s in walk(node.body) if isinstance(s, Store)]
