@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from autotune.cost_model.model import CostModel
-from autotune.features.features import FEATURES
+from autotune.features.table import FEATURES
 from tensorir import TensorIRError
 
 Make = Callable[[int], CostModel]

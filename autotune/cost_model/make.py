@@ -15,7 +15,7 @@ from autotune.cost_model.gaussian import GaussianProcess
 from autotune.cost_model.model import CostModel, Draft, RandomModel, Regressor, ResidualModel
 from autotune.cost_model.roofline import draft as analytic
 from autotune.cost_model.xgb import XGBoostRegressor
-from autotune.features.features import FEATURE_SCHEMA
+from autotune.features.table import FEATURE_SCHEMA
 from tensorir import TensorIRError
 
 REGRESSORS: dict[str, tuple[str, Callable[[int], Regressor]]] = {

@@ -16,7 +16,7 @@ from zlib import crc32
 import numpy as np
 
 from autotune.cost_model.roofline import draft
-from autotune.features.features import FEATURE_SCHEMA
+from autotune.features.table import FEATURE_SCHEMA
 from tensorir import TensorIRError
 
 MIN_SAMPLES = 8

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from autotune.features.features import COLUMN, FEATURES
+from autotune.features.table import COLUMN, FEATURES
 from tensorir import TensorIRError
 
 CLOCK = 3e9

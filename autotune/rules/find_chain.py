@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from autotune.rules.chain_rows import InRows, RowOrder, Stage, find_rows
+from autotune.rules.chain_rows import InRows, RowOrder, Stage
+from autotune.rules.find_rows import find_rows
 from autotune.rules.group import Group, instances, output_store, size, stride_in
 from autotune.rules.lanes import reduces_by_one
 from autotune.rules.ranked import group_contraction

@@ -21,7 +21,7 @@ import numpy as np
 
 from autotune.choices import freeze
 from autotune.errors import DatabaseError
-from autotune.features.features import FEATURES
+from autotune.features.table import FEATURES
 from autotune.space import Candidate, Sketch, Space
 
 FORMAT = 1

@@ -14,6 +14,7 @@ from backends.c.binding import RUNTIME_SOURCE, CExecutable, Runtime
 from backends.c.cross import compiler_for
 from backends.c.emit.codegen import CEmitter, c_name, emit, emit_cases
 from backends.c.emit.export import packed_entry, write_header
+from backends.c.flags import FLAGS, WHOLE_HALF, compile_flags, kernel_flags
 from backends.c.foreign import foreign_executable, why_not_here
 from backends.c.objects import SUPPORT, Background, ObjectMaker
 from backends.c.support import split_support
@@ -149,7 +150,7 @@ class CBackend:
 
     def info(self, target: Target) -> dict[str, Any]:
         compiler = compiler_for(target)
-        flags = cc.compile_flags(compiler, target.march, cc.has_openmp(compiler))
+        flags = compile_flags(compiler, target.march, cc.has_openmp(compiler))
         return {
             "command": list(compiler.command),
             "version": compiler.version,
@@ -160,7 +161,7 @@ class CBackend:
     def assembly(self, source: str, target: Target, name: str) -> str:
         compiler = compiler_for(target)
         own, _ = split_support(source, SUPPORT)
-        flags = cc.kernel_flags(compiler, target.march, cc.has_openmp(compiler), own)
+        flags = kernel_flags(compiler, target.march, cc.has_openmp(compiler), own)
         return cc.assembly(compiler, source, flags, name)
 
     def symbol(self, ir: PrimFunc) -> str:
@@ -169,7 +170,7 @@ class CBackend:
     def exported(
         self, ir: PrimFunc, source: str, target: Target, prepare: PrimFunc | None = None
     ) -> str:
-        return cc.WHOLE_HALF + source if "_Float16" in source else source
+        return WHOLE_HALF + source if "_Float16" in source else source
 
     def header(
         self,
@@ -181,8 +182,8 @@ class CBackend:
         words = ["cc", "-O2", f"-march={target.march}"]
         if target.march != "native" or target.cc is not None:
             compiler = compiler_for(target)
-            flags = cc.compile_flags(compiler, target.march, False)
-            words = [*compiler.command, *(f for f in flags if f[:2] == "-O" or f not in cc.FLAGS)]
+            flags = compile_flags(compiler, target.march, False)
+            words = [*compiler.command, *(f for f in flags if f[:2] == "-O" or f not in FLAGS)]
         tiles = CEmitter(ir, target).uses_tiles(ir.body)
         return write_header(ir, signature, " ".join(words), prepare, tiles)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from backends.c import compiler as cc
+from backends.c.flags import compile_flags, kernel_flags
 from backends.c.support import Support, split_support
 from backends.c.threads import THREADS
 from backends.c.workspace import WORKSPACE
@@ -41,12 +42,12 @@ class ObjectMaker:
         """The key and path of the object of `text`. Raises BuildError where it does not compile."""
 
         def with_flags(openmp: bool) -> tuple[str, Path]:
-            flags = cc.compile_flags(compiler, march, openmp)
+            flags = compile_flags(compiler, march, openmp)
             # "native" means another thing on another machine that shares the directory.
             machine = "\n".join(sorted(cc.macros(compiler, march))) if march else ""
             made_by = (*compiler.command, compiler.identity, *flags, machine)
             own, shared = split_support(text, SUPPORT)
-            kernel = cc.kernel_flags(compiler, march, openmp, own)
+            kernel = kernel_flags(compiler, march, openmp, own)
             keys = [object_key(support.source, PART, *made_by) for support in shared]
 
             def part(key: str, support: Support) -> Path:

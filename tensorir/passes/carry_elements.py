@@ -2,7 +2,7 @@
 
 Steps of recurrences wait for each other: running sums and filters take an addition for each step
 then, where a store that is read again takes three times as long. gcc has a pass for it that also
-carries what windows share, and is turned off for that (`backends/c/compiler.py`).
+carries what windows share, and is turned off for that (`backends/c/flags.py`).
 
 Source: scalar replacement, in Callahan, Carr and Kennedy, "Improving register allocation for
 subscripted variables", 1990.

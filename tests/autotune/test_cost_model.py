@@ -22,7 +22,8 @@ from autotune.cost_model import (
 )
 from autotune.cost_model import make as make_module
 from autotune.cost_model.quality import pairwise_accuracy, spearman, top_score
-from autotune.features.features import FEATURES, extract
+from autotune.features.features import extract
+from autotune.features.table import FEATURES
 from schedule import Schedule
 from tensorir import Target, TensorIRError, te
 

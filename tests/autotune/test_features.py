@@ -8,8 +8,9 @@ from math import log2
 import numpy as np
 import pytest
 
-from autotune.features.features import COLUMN, FEATURES, TABLE, describe, extract, extractor
+from autotune.features.features import extract, extractor
 from autotune.features.nest import Form, form_of
+from autotune.features.table import COLUMN, FEATURES, TABLE, describe
 from schedule import Schedule
 from tensorir import (
     PrimFunc,

@@ -34,7 +34,7 @@ DRAFT = "a count of what kernels of the library ask for, with which test_gpu_dra
 
 KNOWN = {
     "autotune/rules/chain.py": {"SQUARES": SHAPE},
-    "autotune/rules/chain_rows.py": {"MORE": SHAPE},
+    "autotune/rules/find_rows.py": {"MORE": SHAPE},
     "autotune/rules/effort.py": {"REUSED": MODEL, "ROWS_EACH": SHAPE},
     "autotune/rules/find_chain.py": {"IDLE": SHAPE, "LONG_ROW": SHAPE},
     "autotune/rules/gpu/tile_cycles.py": {

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule
-from autotune.rules import chain_rows, default_candidate, make_space
+from autotune.rules import default_candidate, find_rows, make_space
 from autotune.rules.alternatives import first_start, with_algorithm
 from autotune.rules.chain import ChainPlan
 from autotune.rules.generate import PlannedSketch, sketches, sketches_of
@@ -375,13 +375,13 @@ def test_rows_that_are_not_those_of_the_result_are_not_written_out(kind):
 def test_stages_without_a_number_of_each_row_are_not_put_in_rows(monkeypatch):
     """That takes longer than all other rules together, and nothing comes of it."""
     tried = []
-    put_in_rows = chain_rows.put_in_rows
+    put_in_rows = find_rows.put_in_rows
 
     def counted(sch, order):
         tried.append(order.members)
         return put_in_rows(sch, order)
 
-    monkeypatch.setattr(chain_rows, "put_in_rows", counted)
+    monkeypatch.setattr(find_rows, "put_in_rows", counted)
     x, w = rows_of(1, 4, 12, 12), rows_of(8, 4, 3, 3, name="w")
     sums = ops.conv2d(x, w, padding=1, name="sums")
     winograd = with_algorithm(first_start(made(x, w, sums), "mixed"), "sums", "winograd_4x4")

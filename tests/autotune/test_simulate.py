@@ -15,7 +15,7 @@ import pytest
 from autotune.choices import Categorical
 from autotune.cost_model import draft
 from autotune.errors import DatabaseError
-from autotune.features.features import COLUMN, FEATURES
+from autotune.features.table import COLUMN, FEATURES
 from autotune.measure import Measurer
 from autotune.noise.finalists import MOST
 from autotune.noise.race import Race

@@ -11,6 +11,7 @@ from fake_compilers import GCC, script
 
 from backends import BuildError, ObjectCache, build, build_source, source_text
 from backends.c import compiler as cc
+from backends.c.flags import GCC_BITS_FLAGS, kernel_flags
 from backends.c.objects import SUPPORT, Background
 from backends.c.support import split_support
 from tensorir import parse, te
@@ -110,8 +111,8 @@ def test_bits_that_gcc_need_not_know_change_no_instruction(march):
         pytest.skip(f"gcc makes no code for {march}")
     text = source_text(parse(KEPT.replace("KIND", "range")), f"c -march={march}")
     own, _ = split_support(text, SUPPORT)
-    flags = cc.kernel_flags(gcc, march, True, own)
-    without = tuple(f for f in flags if f not in cc.GCC_BITS_FLAGS)
+    flags = kernel_flags(gcc, march, True, own)
+    without = tuple(f for f in flags if f not in GCC_BITS_FLAGS)
     made, before = (cc.assembly(gcc, own, each, "kept") for each in (flags, without))
     assert made.replace("vmova", "vmovu") == before.replace("vmova", "vmovu")
     known = cc.macros(gcc, march)

@@ -8,6 +8,7 @@ import pytest
 
 from backends.c import compiler as cc
 from backends.c.compiler import knows
+from backends.c.flags import compile_flags
 
 
 def test_choices_of_lanes_are_whole_vectors_on_processors_tuned_for_halves(tmp_path) -> None:
@@ -25,7 +26,7 @@ f32x16 pick(i32x16 m, f32x16 a, f32x16 b) {
     return r;
 }"""
     (tmp_path / "pick.c").write_text(source)
-    command = [*compiler.command, *cc.compile_flags(compiler, march, False), "-S", "-o", "-"]
+    command = [*compiler.command, *compile_flags(compiler, march, False), "-S", "-o", "-"]
     made = subprocess.run(
         [*command, str(tmp_path / "pick.c")], capture_output=True, text=True, check=True
     )

@@ -8,7 +8,8 @@ from functools import partial
 from math import ceil, prod
 from typing import Any
 
-from autotune.rules.chain_rows import InRows, find_rows, may_have_rows, put_in_rows
+from autotune.rules.chain_rows import InRows, put_in_rows
+from autotune.rules.find_rows import find_rows, may_have_rows
 from autotune.rules.followers import followers
 from autotune.rules.gpu.draft import in_rows, moved, quickest
 from autotune.rules.gpu.move import CLOSE, MovePlan, by_time

@@ -1,0 +1,299 @@
+"""Which loops are the rows that stages share, and how intermediates are laid out row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from math import prod
+from typing import NoReturn
+
+from autotune.rules.chain_rows import (
+    InRows,
+    RowOrder,
+    Stage,
+    cut_loops,
+    laid_out,
+    put_in_rows,
+    stored_apart,
+)
+from autotune.rules.followers import Follower, followers, stored_at
+from autotune.rules.group import flat_place, instances, size
+from schedule import Schedule, ScheduleError
+from tensorir import (
+    Analyzer,
+    Buffer,
+    Expr,
+    IterKind,
+    Var,
+    body_loads,
+    int_value,
+    slope,
+    substitute,
+    variables,
+    written,
+)
+
+MORE = 1.1
+"""How many times as many elements fewer rows have to keep in cache, to be preferred to more."""
+
+
+def find_rows(
+    sch: Schedule, last: str, among: Collection[str] | None = None, kept: bool = False,
+    one: bool = False,
+) -> InRows | None:  # fmt: skip
+    """The program in rows of `last`, with all stages, `among` some if given, that go along with
+    them; None where no reduction does, none makes a number of each row, or they cannot be put in
+    order. With `kept` the result stays in rows, and another stage takes it to its place; with `one`
+    all of it is one row."""
+    if not may_have_rows(sch, last, among):
+        return None
+    try:
+        found = _Found(sch, last, "", among, one)
+        if not found.has_reductions:
+            return None
+        text, base = "", sch
+        if kept:
+            base = sch.copy()
+            stored_apart(base, last)
+            text = _Found(base, last, "", among, one).layout(last)[0] or ""
+            found = _Found(laid_out(base, last, text), last, "", among, one)
+        if found.node.is_reduction and found.columns:
+            found = _Found(base, last, "local", among, one)
+            if not found.is_tiled:
+                found = _Found(base, last, "global", among, one)
+        if not found.has_statistics:
+            return None
+        order, made = replace(found.order(), kept=text), sch.copy()
+        loops = put_in_rows(made, order)
+    except ScheduleError:
+        return None
+    sizes = tuple(size(made.state.loop(loop).extent) for loop in loops)
+    stages = found.stages(made, prod(sizes))
+    return InRows(order, made, stages, sizes) if stages else None
+
+
+def may_have_rows(sch: Schedule, last: str, among: Collection[str] | None = None) -> bool:
+    """Whether stages before the last one have a reduction, and one is to so few numbers that rows
+    of the last one's loops could have one each. To find those rows takes much longer."""
+    names = [str(name) for name in sch.get_blocks()]
+    before = [name for name in names[: names.index(last)] if among is None or name in among]
+    blocks = [node for node in map(sch.state.block, before) if node.is_reduction]
+    end = sch.state.block(last)
+    data = {v for it in end.iters if it.kind is IterKind.SPATIAL for v in variables(it.binding)}
+    loops = [loop for loop in sch.state.loops_around(last) if loop.var in data]
+    most = prod(max(1, size(loop.extent)) for loop in loops)
+    few = (instances(node, IterKind.SPATIAL) < 2 * most for node in blocks)
+    return bool(blocks) and (end.is_reduction or any(few))
+
+
+def _refuse(stage: str, reason: str) -> NoReturn:
+    """Of a stage that no rows can have; `find_rows` finds none then."""
+    raise ScheduleError("find_rows", stage, reason, None, None, None)
+
+
+class _Found:
+    """The rows that the stages before one share with it, in a schedule of which nothing but that
+    stage is changed: its loops are cut, and what it computes may be copied from another scope."""
+
+    def __init__(
+        self, sch: Schedule, last: str, apart: str, among: Collection[str] | None, one: bool
+    ) -> None:
+        self.last, self.apart = last, apart
+        self.sch = sch = sch.copy()
+        self.end = end = str(sch.cache_write(last, 0, apart)) if apart else last
+        self.cuts = cut_loops(sch, end, last)
+        self.found = followers(sch, end, among, one)
+        self.rows = frozenset() if one else _shared(sch, self.found)
+        self.members = tuple(n for n in reversed(self.found) if self.rows <= self.found[n].loops)
+        self.node = sch.state.block(end)
+        around = sch.state.loops_around(end)
+        self.place = {loop.var: n for n, loop in enumerate(around)}
+        self.data = {f.var: f.const_extent for f in around if f.var in self.found[end].loops}
+        self.columns = [v for v, n in self.data.items() if v not in self.rows and n != 1]
+        self.analyzer = sch.state.analyzer(around)
+
+    @property
+    def has_reductions(self) -> bool:
+        """Whether a stage before the last one is a reduction."""
+        return any(self.sch.state.block(name).is_reduction for name in self.members[:-1])
+
+    @property
+    def has_statistics(self) -> bool:
+        """Whether a stage is a reduction to one number of each row: rows of none are no chain, and
+        to know it costs much less than to put them in order."""
+        around = self.sch.state.loops_around(self.end)
+        rows = prod(size(loop.extent) for loop in around if loop.var in self.rows)
+        blocks = map(self.sch.state.block, self.members)
+        return any(b.is_reduction and instances(b, IterKind.SPATIAL) < 2 * rows for b in blocks)
+
+    @cached_property
+    def turned(self) -> bool:
+        """Whether neighbours in the result are of different rows."""
+        result = self.steps(self.end)[0]
+        return bool(self.columns) and any(
+            result(var) == 1 for var in self.rows if self.data[var] != 1
+        )
+
+    @cached_property
+    def joined(self) -> bool:
+        """Whether the columns of the last stage are as one axis in all that it accesses."""
+        axes = [(var, self.data[var]) for var in self.columns]
+        return len(axes) > 1 and all(_follow(step, axes) for step in self.steps(self.end))
+
+    @property
+    def is_tiled(self) -> bool:
+        """Whether the columns of the last stage are one loop, of neighbours in the result."""
+        return not self.turned and (self.joined or len(self.columns) == 1)
+
+    @cached_property
+    def ordered(self) -> list[Var]:
+        """The rows as they lie in what is read, outermost first; what is turned comes last."""
+        result, read = self.steps(self.end)[0], self.main_read()
+
+        def rank(var: Var) -> tuple[int, int]:
+            if self.data[var] == 1:
+                return 0, 0
+            if self.turned and result(var) == 1:
+                return 3, 0
+            step = read(var) if read is not None else 0
+            return (2, -abs(step)) if step else (1, 0)
+
+        return sorted((var for var in self.data if var in self.rows), key=rank)
+
+    @cached_property
+    def layouts(self) -> dict[str, tuple[str | None, tuple[int, ...]]]:
+        return {name: self.layout(name) for name in self.members[:-1]}
+
+    def order(self) -> RowOrder:
+        """What has to be done."""
+        others = [var for var in self.data if var not in self.rows]
+        return RowOrder(
+            self.last, self.members, self.apart, tuple(self.cuts),
+            tuple(self.place[var] for var in self.ordered),
+            tuple(self.place[var] for var in others), self.joined, self.turned,
+            tuple((name, text) for name, (text, _) in self.layouts.items() if text),
+        )  # fmt: skip
+
+    def stages(self, made: Schedule, rows: int) -> tuple[Stage, ...]:
+        """The stages, once they are in rows; none where one stores at two places of a row."""
+        found = []
+        for name in self.members:
+            node = made.state.block(name)
+            width = instances(node, IterKind.SPATIAL) // max(1, rows)
+            if name == self.end:
+                found.append(Stage(name, width, (), self.is_tiled, self.turned))
+                continue
+            stored = stored_at(node)
+            if stored is None:
+                return ()
+            columns = [stored[at] for at in self.layouts[name][1]]
+            mine = tuple(index for index in columns if isinstance(index, Var))
+            found.append(Stage(name, width, mine, len(mine) == 1))
+        return tuple(found)
+
+    def steps(self, name: str) -> list[Step]:
+        """How far the store of a stage and its loads move in memory with the loops of rows."""
+        node, places = self.sch.state.block(name), self.found[name].places
+        stored = stored_at(node)
+        if stored is None:
+            _refuse(name, "it stores at no one place of variables of its own")
+        accesses = [(written(node)[0], stored)]
+        accesses += [(load.buffer, load.indices) for load in body_loads(node)]
+        return [_step(buffer, at, places, self.analyzer) for buffer, at in accesses]
+
+    def main_read(self) -> Step | None:
+        """The largest access to what the chain is given, of those that tell most of its rows."""
+        made = {written(self.sch.state.block(name))[0] for name in self.members}
+        best: tuple[int, int] = (0, 0)
+        chosen: Step | None = None
+        for name in self.members:
+            node = self.sch.state.block(name)
+            for load, step in zip(body_loads(node), self.steps(name)[1:]):
+                key = sum(step(var) != 0 for var in self.rows), instances(node)
+                if load.buffer not in made and key > best:
+                    best, chosen = key, step
+        return chosen
+
+    def layout(self, name: str) -> tuple[str | None, tuple[int, ...]]:
+        """The index map that puts rows first and makes one axis of the columns, None where that is
+        how it is, and where the columns are then."""
+        node, places = self.sch.state.block(name), self.found[name].places
+        shape, stored = written(node)[0].shape, stored_at(node)
+        assert stored is not None
+        rows: list[tuple[int, int, str]] = []
+        columns: list[tuple[Var, int | None, int, str]] = []
+        for d, index in enumerate(stored):
+            at = places[index] if isinstance(index, Var) else index
+            used = variables(at)
+            mine = [n for n, row in enumerate(self.ordered) if row in used]
+            extent = int_value(shape[d])
+            if extent == 1 or not used or used <= self.rows:
+                rows.append((-1 if extent == 1 else min(mine, default=-1), d, f"d{d}"))
+                continue
+            if not isinstance(index, Var):
+                _refuse(name, f"it stores elements of a row at {index!r}, no variable of it")
+            text = f"d{d}"
+            if mine:  # one dimension for rows and columns
+                steps = [slope(at, self.ordered[n], self.analyzer) or 1 for n in mine]
+                extent = min(map(abs, steps))
+                rows.append((mine[0], d, f"d{d} // {extent}"))
+                text = f"d{d} % {extent}"
+            columns.append((index, extent, d, text))
+        wide = [d for n, d, _ in sorted(rows) if n >= 0] + [d for *_, d, _ in columns]
+        last = columns[-1][2] if columns else len(stored) - 1
+        own = {var: var for var, *_ in columns}
+        follow = len(columns) > 1 and all(
+            _follow(_step(load.buffer, load.indices, own, self.analyzer),
+                    [(var, extent) for var, extent, *_ in columns])
+            for load in body_loads(node)
+        )  # fmt: skip
+        if wide == sorted(set(wide)) and last == len(stored) - 1 and not follow:
+            return None, tuple(d for *_, d, _ in columns)
+        texts = [text for *_, text in columns]
+        if follow:
+            value = texts[0]
+            for _, extent, _, text in columns[1:]:
+                value = f"({value}) * {extent} + {text}"
+            texts = [value]
+        dims = [text for *_, text in sorted(rows)] + texts
+        names = ", ".join(f"d{n}" for n in range(len(stored)))
+        return f"{names}: {', '.join(dims)}", tuple(range(len(dims) - len(texts), len(dims)))
+
+
+Step = Callable[[Var], "int | None"]
+"""How many elements an access moves with a variable; None where not always as many."""
+
+
+def _step(
+    buffer: Buffer, indices: Sequence[Expr], places: Mapping[Var, Expr], analyzer: Analyzer
+) -> Step:
+    flat = flat_place(buffer, [substitute(index, places) for index in indices])
+    plain = analyzer.simplify(flat)
+    used = variables(plain)
+    return lambda var: slope(plain, var, analyzer) if var in used else 0
+
+
+def _follow(step: Step, axes: Sequence[tuple[Var, int | None]]) -> bool:
+    """Whether axes, outermost first, are as one for an access."""
+    for (outer, _), (inner, length) in zip(axes, axes[1:]):
+        near, far = step(inner), step(outer)
+        if near is None or length is None or far != near * length:
+            return False
+    return True
+
+
+def _shared(sch: Schedule, found: Mapping[str, Follower]) -> frozenset[Var]:
+    """The loops that are rows: those that most elements go along with."""
+    stages = list(found.values())[1:]
+
+    def kept(rows: frozenset[Var]) -> int:
+        mine = [s.block for s in stages if rows <= s.loops]
+        return sum(instances(sch.state.block(name), IterKind.SPATIAL) for name in mine)
+
+    best: frozenset[Var] = frozenset()
+    options = {stage.loops: kept(stage.loops) for stage in stages}
+    for rows, elements in sorted(options.items(), key=lambda item: -len(item[0])):
+        if not best or elements > MORE * options[best]:
+            best = rows
+    return best

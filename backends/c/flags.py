@@ -1,0 +1,100 @@
+"""What compilers are told: the flags of all that is compiled, of kernels, and of processors."""
+
+from __future__ import annotations
+
+import re
+
+from backends.c.compiler import Compiler, knows, macros, march_option
+
+FLAGS = (
+    "-O2",
+    "-std=gnu11",
+    "-fPIC",
+    "-fwrapv",  # integers wrap, as in NumPy
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-Werror=implicit-function-declaration",
+    "-Wno-psabi",  # vectors wider than the processor's are passed to static helpers only
+)
+"""No -ffast-math: results keep IEEE meaning (contraction of a * b + c into one step is allowed)."""
+
+GCC_FLAGS = ("-fno-predictive-commoning", "--param=sccvn-max-alias-queries-per-access=100")
+"""gcc 12 carries elements that a later iteration of a window reads again through a chain of moves,
+which leaves no registers to the sums. And in straight-line code it asks for each load which of the
+stores before it are to the same place, up to a thousand of them: time that grows by the square of
+the code."""
+
+GCC_AVX512_FLAGS = ("-mprefer-vector-width=512",)
+"""For many processors gcc 12 makes two halves of a choice by lane of 512 bits, and lanes of those
+whose condition is known: texts have vectors as long only where these are wanted."""
+
+GCC_ARM_FLAGS = ("-fno-schedule-insns",)
+"""Before it allocates registers, gcc 12 moves loads up so far that sums in registers are spilled;
+for x86 it does not by default."""
+
+GCC_VECTOR_FLAGS = ("-fno-tree-slp-vectorize",)
+"""gcc looks for scalars side by side to make vectors of: a third of what it takes for a matrix
+product, in which there are none."""
+
+GCC_BITS_FLAGS = ("-fno-tree-bit-ccp",)
+"""gcc asks of each number which of its bits are known, and over again in long code: of nests with
+many lines up to two fifths of its time, for the same instructions. They tell it what is aligned
+too, which SSE asks for in operands, and its successors do not."""
+
+ELEMENT = re.compile(r"^ *(\w+)\[.*\] \S{0,2}= ", re.MULTILINE)
+"""What is assigned to an element of an array."""
+VECTORS = re.compile(r"^ *\w+x\d+ (\w+)\[\d+\]", re.MULTILINE)
+"""An array whose elements are vectors."""
+
+X86_HALF, ARM_HALF = "__AVX512FP16__", "__ARM_FEATURE_FP16_SCALAR_ARITHMETIC"
+"""Processors that compute in half precision. Compilers take these instructions for a float32
+operation that is rounded to float16, which is the same; then gcc contracts two of them into a
+multiply-add, and the rounding between them is lost. So they are told to do without."""
+
+WHOLE_HALF = f"""\
+#if defined({X86_HALF}) && !defined(__clang__)
+#pragma GCC target("no-avx512fp16") /* which would lose a rounding between two operations */
+#elif defined({ARM_HALF}) && !defined(__clang__)
+#pragma GCC target("+nofp16")
+#endif
+
+"""
+"""The same for texts that somebody else compiles."""
+
+
+def compile_flags(compiler: Compiler, march: str | None, openmp: bool) -> tuple[str, ...]:
+    """The flags of everything compiled for `march`."""
+    none = frozenset[str]()  # the runtime is fast without flags of its own
+    known = macros(compiler, march) if march else none
+    gcc = _is_gcc(known)
+    arm = GCC_ARM_FLAGS if gcc and "__aarch64__" in known else ()
+    wide = GCC_AVX512_FLAGS if gcc and "__AVX512F__" in known else ()
+    own = (*(GCC_FLAGS if gcc else ()), *arm, *wide)
+    processor = _without_half(compiler, march, known) if march else ()
+    return (*FLAGS, *own, *processor, *(("-fopenmp",) if openmp else ()))
+
+
+def kernel_flags(
+    compiler: Compiler, march: str | None, openmp: bool, text: str
+) -> tuple[str, ...]:
+    """The flags of a kernel with this text, its support functions left out."""
+    known = macros(compiler, march) if march is not None else frozenset[str]()
+    plain = set(ELEMENT.findall(text)) - set(VECTORS.findall(text))
+    bits = "__SSE__" not in known or "__AVX__" in known
+    own = (*(GCC_VECTOR_FLAGS if not plain else ()), *(GCC_BITS_FLAGS if bits else ()))
+    return (*compile_flags(compiler, march, openmp), *(own if _is_gcc(known) else ()))
+
+
+def _is_gcc(known: frozenset[str]) -> bool:
+    return "__GNUC__" in known and "__clang__" not in known
+
+
+def _without_half(compiler: Compiler, march: str, known: frozenset[str]) -> tuple[str, ...]:
+    """-march, less arithmetic in half precision where the processor has it."""
+    if X86_HALF in known:
+        return (*march_option(march), "-mno-avx512fp16")
+    if ARM_HALF not in known:
+        return march_option(march)
+    if knows(compiler, f"{march}+nofp16"):
+        return march_option(f"{march}+nofp16")
+    return (*march_option(march), "-ffp-contract=off")  # for one that no suffix may follow
