@@ -22,8 +22,8 @@ from autotune.rules.chain_nest import SIDE_BY_SIDE, ChainNest
 from autotune.rules.common_reads import read_in_common
 from autotune.rules.effort import one_thread
 from autotune.rules.find_chain import Chain, find_chains, last_reduce
-from autotune.rules.group import Group, size
-from autotune.rules.plan import OpenPlan, Plan, Values, threads, tried
+from autotune.rules.group import Group, Refused, size
+from autotune.rules.plan import NoPlan, OpenPlan, Plan, Values, threads, tried
 from autotune.rules.spatial import spatial_plans
 from autotune.rules.transposed import transposed_plans
 from autotune.streams import Column
@@ -97,14 +97,16 @@ class ChainPlan(OpenPlan):
             self.after.apply(sch, values)
 
 
-def chain_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[ChainPlan]:
-    """A plan for each chain of the program."""
+def chain_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[Plan]:
+    """A plan for each chain of the program, and what is refused of others."""
+    refused: Refused = {}
     found = [
         _plan(sch.copy(), rows, chain, cpu)
-        for chain, rows in find_chains(sch, groups, cpu)
+        for chain, rows in find_chains(sch, groups, cpu, refused)
         if _inside(rows, chain) <= cpu.registers
     ]
-    return [tried(sch, plan) for plan in found]
+    none = (NoPlan(Group(name), why) for name, why in refused.items() if why)
+    return [*(tried(sch, plan) for plan in found), *none]
 
 
 def _inside(sch: Schedule, chain: Chain) -> int:

@@ -8,7 +8,7 @@ from math import prod
 
 from autotune.rules.chain_rows import InRows, RowOrder, Stage
 from autotune.rules.find_rows import find_rows
-from autotune.rules.group import Group, instances, output_store, size, stride_in
+from autotune.rules.group import Group, Refused, instances, output_store, size, stride_in
 from autotune.rules.lanes import reduces_by_one
 from autotune.rules.ranked import group_contraction
 from autotune.rules.runs import contiguous_run, run_length
@@ -62,17 +62,20 @@ class Chain:
         return prod(self.sizes)
 
 
-def find_chains(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[tuple[Chain, Schedule]]:
+def find_chains(
+    sch: Schedule, groups: Sequence[Group], cpu: Cpu, refused: Refused
+) -> list[tuple[Chain, Schedule]]:
     """The chains of a program, none of whose stages are in two, and the program in rows of each.
 
-    Each is as large as can be; the later ones are found first.
+    Each is as large as can be; the later ones are found first. `refused` learns of which last
+    stages the rows are refused.
     """
     taken: set[str] = set()
     found: list[tuple[Chain, Schedule]] = []
     for name in reversed(sch.get_blocks()):
         if name in taken:
             continue
-        chain = find_chain(sch, str(name), groups, cpu)
+        chain = find_chain(sch, str(name), groups, cpu, refused.setdefault(str(name), {}))
         if chain is not None:
             found.append(chain)
             taken.update(chain[0].stages)
@@ -80,22 +83,23 @@ def find_chains(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[tuple[
 
 
 def find_chain(
-    sch: Schedule, last: str, groups: Sequence[Group], cpu: Cpu
+    sch: Schedule, last: str, groups: Sequence[Group], cpu: Cpu, refused: dict[str, str]
 ) -> tuple[Chain, Schedule] | None:
     """The largest chain that ends in `last`, and the program in its rows; None where there is none
     that pays."""
-    found = _largest(sch, last, groups, cpu, kept=False)
+    found = _largest(sch, last, groups, cpu, False, refused)
     if found is not None and found[0].order.turned and not _pays(found[1], found[0], cpu):
-        found = _largest(sch, last, groups, cpu, kept=True)  # rows are turned by a stage after them
+        # Rows are turned by a stage after them.
+        found = _largest(sch, last, groups, cpu, True, refused)
     return found if found is not None and _pays(found[1], found[0], cpu) else None
 
 
 def _largest(
-    sch: Schedule, last: str, groups: Sequence[Group], cpu: Cpu, kept: bool
+    sch: Schedule, last: str, groups: Sequence[Group], cpu: Cpu, kept: bool, refused: dict[str, str]
 ) -> tuple[Chain, Schedule] | None:
     """The largest chain that ends in `last`, whether or not it pays."""
     among: tuple[str, ...] | None = None
-    while (rows := find_rows(sch, last, among, kept)) is not None:
+    while (rows := find_rows(sch, last, among, kept, refused=refused)) is not None:
         chain = _classified(rows, groups, cpu)
         if chain is None or chain.stages == rows.order.members:
             return None if chain is None else (chain, rows.sch)

@@ -40,12 +40,12 @@ MORE = 1.1
 
 def find_rows(
     sch: Schedule, last: str, among: Collection[str] | None = None, kept: bool = False,
-    one: bool = False,
+    one: bool = False, refused: dict[str, str] | None = None,
 ) -> InRows | None:  # fmt: skip
     """The program in rows of `last`, with all stages, `among` some if given, that go along with
     them; None where no reduction does, none makes a number of each row, or they cannot be put in
     order. With `kept` the result stays in rows, and another stage takes it to its place; with `one`
-    all of it is one row."""
+    all of it is one row. `refused` learns why they cannot."""
     if not may_have_rows(sch, last, among):
         return None
     try:
@@ -66,7 +66,9 @@ def find_rows(
             return None
         order, made = replace(found.order(), kept=text), sch.copy()
         loops = put_in_rows(made, order)
-    except ScheduleError:
+    except ScheduleError as error:
+        if refused is not None:
+            refused[f"rows of {last!r}"] = error.reason
         return None
     sizes = tuple(size(made.state.loop(loop).extent) for loop in loops)
     stages = found.stages(made, prod(sizes))
@@ -198,8 +200,8 @@ class _Found:
         stored = stored_at(node)
         if stored is None:
             _refuse(name, "it stores at no one place of variables of its own")
-        accesses = [(written(node)[0], stored)]
-        accesses += [(load.buffer, load.indices) for load in body_loads(node)]
+        reads = ((load.buffer, load.indices) for load in body_loads(node))
+        accesses = [(written(node)[0], stored), *reads]
         return [_step(buffer, at, places, self.analyzer) for buffer, at in accesses]
 
     def main_read(self) -> Step | None:

@@ -7,13 +7,24 @@ from math import prod
 
 from autotune.rules.group import size, stores_of, stride_in
 from schedule import LoopRef, Schedule, ScheduleError
-from tensorir import Block, Cpu, For, ForKind, Load, Var, variables, walk
+from tensorir import Block, Cpu, For, ForKind, IterKind, Load, Var, variables, walk
 
 
 def loops_by_variable(sch: Schedule, block: str) -> dict[str, str]:
     """From the block variable's name to the one loop that it is bound to, where it is just that."""
     node = sch.state.block(block)
     return {it.var.name: it.binding.name for it in node.iters if isinstance(it.binding, Var)}
+
+
+def loops_by_kind(sch: Schedule, block: str) -> tuple[list[LoopRef], list[LoopRef]]:
+    """The loops that variables of the results, and of the terms, are bound to one by one."""
+    names = loops_by_variable(sch, block)
+    iters = [it for it in sch.state.block(block).iters if it.var.name in names]
+    spatial, terms = (
+        [LoopRef(names[it.var.name]) for it in iters if it.kind is kind]
+        for kind in (IterKind.SPATIAL, IterKind.REDUCE)
+    )
+    return spatial, terms
 
 
 def fuse_outer(sch: Schedule, loops: Sequence[LoopRef]) -> LoopRef:

@@ -128,6 +128,28 @@ class Plan(ABC):
         return self if allows(numerics, self.numerics) else None
 
 
+@dataclass(frozen=True, eq=False)
+class NoPlan(Plan):
+    """What a rule looked for and primitives refuse, and why."""
+
+    group: Group
+    why: Mapping[str, str]
+    name = "none"
+    numerics = "bitwise"
+    choices = ()
+    failed = True
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        return self.why
+
+    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
+        return {}
+
+    def apply(self, sch: Schedule, values: Values) -> None:
+        """It is never asked for: it does not work."""
+
+
 Options = Mapping[str, tuple[tuple[Any, ...], Any]]
 """What is open, by what it decides: its values, and the one that needs no tuning."""
 

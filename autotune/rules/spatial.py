@@ -11,7 +11,13 @@ import numpy as np
 
 from autotune.rules.effort import ROWS_EACH, one_thread, used
 from autotune.rules.group import Group, attempt, bent, lane_of, output_store, size, stride_in
-from autotune.rules.nest import finish_copies, finish_nest, fuse_outer, loops_by_variable
+from autotune.rules.nest import (
+    finish_copies,
+    finish_nest,
+    fuse_outer,
+    loops_by_kind,
+    loops_by_variable,
+)
 from autotune.rules.plan import OpenPlan, Values, threads
 from autotune.rules.runs import placed_loads
 from autotune.rules.stores import stores
@@ -81,13 +87,8 @@ class SpatialPlan(OpenPlan):
         self, sch: Schedule, values: Values, refused: dict[str, str]
     ) -> LoopRef | None:
         """The loops of the block itself; returns the one whose iterations threads may share."""
-        block = sch.state.block(self.group.block)
-        names = loops_by_variable(sch, self.group.block)
-        alone = [it for it in block.iters if it.var.name in names]
-        spatial, terms = (
-            [LoopRef(names[it.var.name]) for it in alone if it.kind is kind]
-            for kind in (IterKind.SPATIAL, IterKind.REDUCE)
-        )
+        block, names = sch.state.block(self.group.block), loops_by_variable(sch, self.group.block)
+        spatial, terms = loops_by_kind(sch, self.group.block)
         if not spatial:
             return None
         outer, last = spatial[:-1], spatial[-1]

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from math import prod
 
 from autotune.rules.effort import one_thread
-from autotune.rules.group import Group, result_stores, size, stride_in
+from autotune.rules.group import Group, instances, result_stores, size, stride_in
 from autotune.rules.lanes import into_lanes, lanes_inside, unroll_short
-from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable
+from autotune.rules.nest import finish_nest, fuse_outer, loops_by_kind, loops_by_variable
 from autotune.rules.plan import OpenPlan, Options, Values, threads, tried
 from autotune.rules.runs import contiguous_run, fuse_run, run_length
 from autotune.rules.window import MOST_STRIDE
@@ -56,10 +56,7 @@ class AlongResults(TuplesPlan):
     def apply(self, sch: Schedule, values: Values) -> None:
         block = self.group.block
         writers = [str(sch.cache_write(block, n, "local")) for n in range(self.values)]
-        node, names = sch.state.block(block), loops_by_variable(sch, block)
-        spatial = [LoopRef(names[it.var.name]) for it in node.iters if it.kind is IterKind.SPATIAL]
-        terms = [LoopRef(names[it.var.name]) for it in node.iters if it.kind is IterKind.REDUCE]
-        *outer, last = spatial
+        (*outer, last), terms = loops_by_kind(sch, block)
         rows: list[LoopRef] = []
         if self.key("rows") in values:
             tile, row = sch.split(outer[-1], [None, values[self.key("rows")]])
@@ -68,7 +65,7 @@ class AlongResults(TuplesPlan):
         sch.reorder(*outer, panel, *terms, *rows, vector)
         for writer in writers:
             sch.reverse_compute_at(writer, panel)
-        few = prod(size(it.extent) for it in node.iters if it.kind is IterKind.REDUCE) <= MOST_TAPS
+        few = instances(sch.state.block(block), IterKind.REDUCE) <= MOST_TAPS
         for loop in (*(terms if few else ()), *rows):
             sch.unroll(loop)
         sch.vectorize(vector)
@@ -91,9 +88,7 @@ class AlongTerms(TuplesPlan):
         run = [it.var.name for it in contiguous_run(sch.state.block(block))]
         width = values[self.key("vectors")] * self.lanes
         parts = into_lanes(sch, block, fuse_run(sch, block, run), width, self.lanes)
-        node = sch.state.block(block)
-        names = loops_by_variable(sch, block)
-        rows = [LoopRef(names[it.var.name]) for it in node.iters if it.kind is IterKind.SPATIAL]
+        rows, _ = loops_by_kind(sch, block)
         task: LoopRef | None = None
         if rows:
             outer, _ = sch.split(rows[-1], [None, values[self.key("rows")]])

@@ -14,9 +14,9 @@ from typing import Any
 from autotune.rules.effort import one_thread
 from autotune.rules.group import Group, bent, output_store, size, stride_in
 from autotune.rules.lanes import single_reducer
-from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable
+from autotune.rules.nest import finish_nest, fuse_outer, loops_by_kind, loops_by_variable
 from autotune.rules.plan import OpenPlan, Values, threads, tried
-from schedule import LoopRef, Schedule
+from schedule import Schedule
 from tensorir import Block, Cpu, IterKind, Load, body_loads, int_value, masked_bits
 
 MOST_TAPS = 64
@@ -56,14 +56,7 @@ class WindowPlan(OpenPlan):
         store = output_store(sch.state.block(block))
         assert store is not None
         sch.storage_align(block, store.buffer.name, -2, self.lanes)
-        names, node = loops_by_variable(sch, block), sch.state.block(block)
-        loops = {
-            kind: [LoopRef(names[it.var.name]) for it in node.iters
-                   if it.kind is kind and it.var.name in names]
-            for kind in (IterKind.SPATIAL, IterKind.REDUCE)
-        }  # fmt: skip
-        *outer, row, last = loops[IterKind.SPATIAL]
-        taps = loops[IterKind.REDUCE]
+        (*outer, row, last), taps = loops_by_kind(sch, block)
         row_tile, row = sch.split(row, [None, own["rows"]])
         panel, vector = sch.split(last, [None, own["vectors"] * self.lanes])
         count = prod(size(sch.state.loop(loop).extent) for loop in outer)

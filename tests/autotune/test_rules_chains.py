@@ -20,7 +20,7 @@ from autotune.rules.inlined import bring_forward, inline_stages
 from backends import build
 from benchmarks.general.form import Form, expected, given, numbers, restored
 from benchmarks.general.rewritings import forms_of
-from schedule import Schedule
+from schedule import Schedule, ScheduleError
 from tensorir import Cpu, PrimFunc, Target, interpret, ops, reference, te, verify
 
 SMALL = Cpu(Target(vector_bits=128, threads=2, features=("fma",), l1d=32 << 10, l2=1 << 20))
@@ -370,6 +370,15 @@ def test_rows_that_are_not_those_of_the_result_are_not_written_out(kind):
         sch = default_schedule(form.func, SMALL.target)
         written = [int(n) for n in re.findall(r"in unrolled\((\d+)\)", str(sch.func))]
         assert max(written, default=1) <= 2 * SMALL.registers, form.name
+
+
+def test_rows_that_primitives_refuse_are_told(monkeypatch):
+    def refuses(sch, order):
+        raise ScheduleError("reorder", order.last, "no such order", None, None, None)
+
+    monkeypatch.setattr(find_rows, "put_in_rows", refuses)
+    told = [note for s in sketches(softmax(), SMALL, "reassociated") for note in s.notes()]
+    assert "impossible: rows of 'out': no such order" in told
 
 
 def test_stages_without_a_number_of_each_row_are_not_put_in_rows(monkeypatch):
