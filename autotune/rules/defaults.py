@@ -14,7 +14,8 @@ from autotune.rules.alternatives import (
     reductions,
     with_algorithm,
 )
-from autotune.rules.generate import PlannedSketch, sketches, sketches_of
+from autotune.rules.generate import sketches, sketches_of
+from autotune.rules.planned import PlannedSketch
 from autotune.space import Candidate, Space
 from tensorir import DEFAULT_NUMERICS, Device, PrimFunc
 

@@ -5,27 +5,19 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from autotune.choices import Choice, freeze
 from autotune.rules.alternatives import Start, first_start, starts
 from autotune.rules.forms import bring_on_axes
 from autotune.rules.group import Group, Refused, find_groups, in_scan, instances
 from autotune.rules.inlined import bring_forward, inline_stages
-from autotune.rules.plan import Part, Plan, Values, combined, ways
+from autotune.rules.plan import Part, Plan, combined, ways
+from autotune.rules.planned import PlannedSketch, sketch_of
 from autotune.rules.registry import Rules, rules_for
-from autotune.space import Sketch
-from autotune.streams import Column
-from schedule import Schedule, ScheduleError
-from tensorir import Device, PrimFunc, TensorIRError, weakest
-
-if TYPE_CHECKING:
-    from autotune.rules.told import Told
+from schedule import Schedule
+from tensorir import Device, PrimFunc, TensorIRError
 
 MOST_MIXED = 4
 """Groups that get a general nest while the others have the first plans of their rules."""
@@ -76,34 +68,18 @@ def sketches_of(
 ) -> Iterator[PlannedSketch]:
     """What the rules make of a program; nothing where that surely takes more than `most` cycles.
 
+    With `many` there is what searches want besides: general nests too, if no algorithm is used.
     `told` is for what is only asked for its estimates: nothing is scheduled to plan what is left.
     """
-    rng, used = rng or random.Random(0), start.name
-    for sketch in _sketches(start.schedule, device, numerics, not used, many, rng, most, told):
-        yield replace(sketch, name=f"{used}:{sketch.name}" if used else sketch.name, algorithm=used)
-
-
-def _sketches(
-    start: Schedule,
-    device: Device,
-    numerics: str,
-    written: bool,
-    many: bool,
-    rng: random.Random,
-    most: float,
-    told: bool,
-) -> Iterator[PlannedSketch]:
-    """What the rules make of a program; with `many`, what searches want besides: general nests too,
-    if it is the one that was `written`, and no other algorithm for it."""
-    rules = rules_for(device)
-    base = start.copy()
+    rules, rng, written = rules_for(device), rng or random.Random(0), start.schedule
+    base = written.copy()
     own = _within([p for rule in rules.stages for p in rule(base, device)], numerics)
     kept = [name for plan in own for name in plan.stages]
     copies = partial(rules.copies, device) if rules.copies else None
     before: list[Mapping[str, dict[str, str]]] = []
     before += inline_stages(base, kept, copies), bring_forward(base)
     if not all(instances(base.state.block(name)) for name in base.get_blocks()):
-        yield _sketch(base, (), many)  # a stage has no elements: nothing to gain
+        yield sketch_of(base, (), many, start.name)  # a stage has no elements: nothing to gain
         return
     before += [rules.prepare(base, device)] if rules.prepare is not None else []
     groups = find_groups(base, kept)
@@ -117,14 +93,14 @@ def _sketches(
     asked.sort(key=lambda part: -order.index(part[0]))
     parts = [of(base) for _, of in asked] if told else list(_one_by_one(base, asked))
     for plans in combined(parts, rng):
-        yield replace(_sketch(base, plans, many), ways=ways(parts))
-    if many and written and rules.general is not None:
+        yield replace(sketch_of(base, plans, many, start.name), ways=ways(parts))
+    if many and not start.name and rules.general is not None:
         first = [plan for part in parts for plan in part[0]]
         yield from _mixed(base, first, partial(rules.general, base, device=device), numerics, rng)
-        inlined = set(map(str, start.get_blocks())) - set(map(str, base.get_blocks()))
-        nests = rules.general(start, start.get_blocks(), device, inlined).within(numerics)
+        inlined = set(map(str, written.get_blocks())) - set(map(str, base.get_blocks()))
+        nests = rules.general(written, written.get_blocks(), device, inlined).within(numerics)
         if nests is not None and nests.choices:
-            yield replace(_sketch(start, (nests,), many), name=NESTS)
+            yield replace(sketch_of(written, (nests,), many), name=NESTS)
 
 
 def _known(part: Part) -> _Asked:
@@ -207,7 +183,7 @@ def _mixed(
     for at in sorted(rng.sample(alone, min(MOST_MIXED, len(alone)))):
         nest = general(plans[at].group.blocks).within(numerics)
         if nest is not None and nest.choices:
-            yield _sketch(base, (*plans[:at], nest, *plans[at + 1 :]), many=True)
+            yield sketch_of(base, (*plans[:at], nest, *plans[at + 1 :]), many=True)
 
 
 def _plans(
@@ -238,104 +214,3 @@ def _within(plans: Iterable[Plan], numerics: str) -> list[Plan]:
     """The plans, kept to a class of numerics, as far as they can be."""
     kept = (plan.within(numerics) for plan in plans)
     return [plan for plan in kept if plan is not None]
-
-
-def _sketch(base: Schedule, plans: Sequence[Plan], many: bool) -> PlannedSketch:
-    """The plans together; their choices are looked for where there are to be many candidates."""
-    choices: list[Choice] = [choice for plan in plans for choice in plan.choices] if many else []
-
-    def build(values: Values) -> Schedule:
-        sch = base.copy()
-        for plan in plans:
-            plan.apply(sch, values)
-        return sch
-
-    def feasible(values: Values) -> bool:
-        return all(plan.feasible(values) for plan in plans)
-
-    name = "+".join(f"{plan.group.block}:{plan.name}" for plan in plans) or "unscheduled"
-    return PlannedSketch(name, tuple(choices), build, feasible, tuple(plans))
-
-
-@dataclass(frozen=True, eq=False)
-class PlannedSketch(Sketch):
-    """A sketch made of plans, which know good values of their choices."""
-
-    plans: tuple[Plan, ...] = ()
-    algorithm: str = ""
-    """What computes the operator in place of its definition; "" for the definition."""
-    ways: int = 1
-    """In how many ways the plans of the groups go together; some of them are sketches."""
-    constants: tuple[str, ...] = ()
-    """Parameters that are taken to be known when a kernel is built."""
-
-    @cached_property
-    def _told(self) -> list[Told]:
-        from autotune.rules.told import Told
-
-        return [Told(plan, self.constants) for plan in self.plans]
-
-    def cycles(self, rows: Sequence[Sequence[Any]]) -> Column | None:
-        """None where a plan with choices has no formula: what it takes may be most of the time."""
-        decided = [self.decisions(values) for values in rows]
-        found = []
-        for plan, told in zip(self.plans, self._told):
-            column = told.columns(decided)
-            if column is not None:
-                found.append(column)
-            elif plan.choices:
-                return None
-        return np.sum(found, axis=0) if found else None
-
-    def values(self, constants: Collection[str] = ()) -> dict[str, Any]:
-        """A value for each choice that needs no tuning.
-
-        Packing one of `constants` costs nothing in a call where it is done at the root.
-        """
-        values: dict[str, Any] = {}
-        for plan in self.plans:
-            own = {name: freeze(value) for name, value in plan.default(constants).items()}
-            ahead = [name for name in own if name.partition(".pack_")[2] in constants]
-            options = {choice.name: choice for choice in plan.choices} if ahead else {}
-            for name in ahead:
-                if "root" in getattr(options[name], "options", ()):
-                    own[name] = "root"
-            values.update(own)
-        return values
-
-    def default(self, constants: Collection[str] = ()) -> tuple[object, ...]:
-        """The same, as the values of a candidate."""
-        values = self.values(constants)
-        choices = self.choices or [choice for plan in self.plans for choice in plan.choices]
-        return tuple(values[choice.name] for choice in choices)
-
-    def draw(self, rng: random.Random) -> tuple[object, ...]:
-        """Random values, feasible for each plan: of many plans hardly any are so all at once."""
-        return tuple(freeze(value) for plan in self.plans for value in plan.draw(rng))
-
-    def notes(self) -> tuple[str, ...]:
-        found = [f"one of {self.ways:,} ways to combine plans"] * (self.ways > 1)
-        try:
-            made = [self.build(self.values()).numerics, *(plan.numerics for plan in self.plans)]
-        except ScheduleError as error:
-            made = []
-            found.append(f"impossible: values that need no tuning: {error.headline}")
-        if made and weakest(made) != "bitwise":
-            found.append(f"sums are {weakest(made)}, for some of the values at least")
-        for plan in self.plans:
-            refused = (*plan.passed.items(), *plan.refused.items())
-            found += [f"impossible: {what}: {why}" for what, why in refused]
-        return tuple(found)
-
-    def meanings(self) -> Mapping[str, str]:
-        chosen = {choice.name.rpartition(".")[2].partition("[")[0] for choice in self.choices}
-        return {
-            what: text
-            for plan in self.plans
-            for what, text in plan.meanings.items()
-            if chosen & set(what.partition("[")[0].split(", "))
-        }
-
-    def suits(self, constants: Collection[str]) -> bool:
-        """Whether no plan wants operands to be constants that are none."""
-        return all(plan.suits(constants) for plan in self.plans)

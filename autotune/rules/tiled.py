@@ -122,7 +122,7 @@ class TiledPlan(OpenPlan):
 def tiled_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TiledPlan]:
     """The plan for a product whose types fit intrinsics of the target: as it is written where it is
     one of matrices, or in the form of one, with the columns that take the least time."""
-    if not library.has_tiles(cpu.target.features) or not widens(sch, group.block):
+    if not widens(sch, group.block) or not library.has_tiles(cpu.target.features):
         return []
     found: list[TiledPlan] = []
     bring = partial(library.matrix_form, epilogue=group.epilogue)

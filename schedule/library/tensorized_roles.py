@@ -128,7 +128,7 @@ def product_shape(intrin: TensorIntrin) -> Shape | None:
 
 def has_tiles(features: Collection[str]) -> bool:
     """Whether a target with `features` has any product of tiles."""
-    return any(_kind(each) == TILES and each.runs_on(features) for each in INTRINS.values())
+    return any(each.runs_on(features) and _kind(each) == TILES for each in INTRINS.values())
 
 
 def find_dot_product(

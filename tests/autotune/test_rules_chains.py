@@ -14,9 +14,10 @@ from autotune import default_schedule
 from autotune.rules import default_candidate, find_rows, make_space
 from autotune.rules.alternatives import first_start, with_algorithm
 from autotune.rules.chain import ChainPlan
-from autotune.rules.generate import PlannedSketch, sketches, sketches_of
+from autotune.rules.generate import sketches, sketches_of
 from autotune.rules.group import epilogue_of, find_groups, is_padding
 from autotune.rules.inlined import bring_forward, inline_stages
+from autotune.rules.planned import PlannedSketch
 from backends import build
 from benchmarks.general.form import Form, expected, given, numbers, restored
 from benchmarks.general.rewritings import forms_of

@@ -12,8 +12,8 @@ from autotune import default_schedule
 from autotune.gpu.count import rooms_of, works_of
 from autotune.gpu.work import cycles
 from autotune.rules import default_sketch, sketches
-from autotune.rules.generate import PlannedSketch
 from autotune.rules.gpu.move import MovePlan
+from autotune.rules.planned import PlannedSketch
 from backends import ObjectCache, build
 from benchmarks.gpus.rows import LONG_SCANS
 from schedule import Schedule, ScheduleError, library

@@ -13,12 +13,13 @@ from autotune.gpu import count
 from autotune.gpu.count import rooms_of, works_of
 from autotune.gpu.work import cycles
 from autotune.rules.defaults import default_sketch, make_space
-from autotune.rules.generate import PlannedSketch, sketches
+from autotune.rules.generate import sketches
 from autotune.rules.gpu import tiles
 from autotune.rules.gpu.product import ProductPlan, contraction_of
 from autotune.rules.gpu.tile_cycles import TileCounts
 from autotune.rules.gpu.tiles import tile_plans
 from autotune.rules.group import find_groups
+from autotune.rules.planned import PlannedSketch
 from backends import build
 from backends.opencl.device import why_no_device
 from backends.opencl.text import opencl_text
