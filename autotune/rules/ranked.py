@@ -134,11 +134,13 @@ class FormedPlan(Plan):
         return all(digit.whole for n in c.spatial for digit in c.axes[n].digits)
 
     def on_axes(self: F) -> F | None:
-        """The plan for the same with a variable for each axis; None if its loops were changed."""
+        """The plan for the same with a variable for each axis; None if that is refused, which this
+        plan then tells, as where its loops were changed."""
         group, base = self.group, self.base.copy()
         try:
             last = self.bring_on_axes(base) or group.epilogue
-        except TensorIRError:
+        except TensorIRError as error:
+            self.told = {f"{group.block!r} on its axes": str(error)}
             return None
         moved = group_contraction(base, Group(group.block, last, group.padding), self.windows)
         if moved is None:

@@ -7,7 +7,10 @@ import pytest
 
 from autotune import default_schedule
 from autotune.rules import default_candidate, make_space
+from autotune.rules.contraction import ContractionPlan
+from autotune.rules.group import Group
 from backends import build, resolve
+from schedule import Schedule, library
 from tensorir import (
     Analyzer,
     For,
@@ -185,3 +188,16 @@ def test_a_call_with_one_image_has_work_for_all_threads(shape, threads):
     shared = [loop.extent for loop in loops]
     tasks = [Analyzer().simplify(substitute(e, {n: const(1)})) for e in shared if n in variables(e)]
     assert tasks and all(int_value(count) >= threads for count in tasks)
+
+
+def test_axes_that_are_refused_are_told():
+    x, k = te.placeholder((4, 6, 16), name="x"), te.reduce_axis(16, name="k")
+    out = te.compute((24,), lambda o: te.sum(x[o % 4, o // 4, k], axis=k), name="out")
+    sch = Schedule(te.create_prim_func([x, out], name="parts"))
+    c = library.find_contraction(sch, "out")
+    device = device_of(resolve(TARGET))
+    assert ContractionPlan(Group("out"), sch, c, device).on_axes() is not None
+    sch.split(sch.get_loops("out")[0], [None, 5])
+    plan = ContractionPlan(Group("out"), sch, c, device)
+    assert plan.on_axes() is None
+    assert list(plan.refused) == ["'out' on its axes"]
