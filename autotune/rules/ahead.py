@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from autotune.rules.effort import arithmetic
 from autotune.rules.group import attempt, instances, size
 from schedule import LoopRef, Schedule
-from tensorir import Block, Call, ForKind, Load, Store, body_loads, stmt_exprs, walk, walk_exprs
-
-CALL_COST = 10
-"""Operations of a math function, about."""
+from tensorir import ForKind, Load, Store, body_loads
 
 
 def ask_ahead(
@@ -56,16 +54,11 @@ def arguments_read_once(sch: Schedule, block: str) -> list[Load]:
 
 def _busiest_loop(sch: Schedule, stages: Sequence[str]) -> str | None:
     """The innermost serial loop of the stage before the last with the most arithmetic."""
-    best: tuple[int, str] | None = None
+    best: tuple[float, str] | None = None
     for block in stages[:-1]:
         node = sch.state.block(block)
         serial = [f for f in sch.state.loops_around(block)[1:] if f.kind is ForKind.SERIAL]
-        work = instances(node) * _cost(node)
+        work = instances(node) * arithmetic(node)
         if serial and (best is None or work >= best[0]):
             best = work, serial[-1].name
     return best[1] if best else None
-
-
-def _cost(block: Block) -> int:
-    nodes = [n for stmt in walk(block.body) for e in stmt_exprs(stmt) for n in walk_exprs(e)]
-    return len(nodes) + CALL_COST * sum(isinstance(n, Call) for n in nodes)

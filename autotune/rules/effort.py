@@ -58,7 +58,7 @@ def _cycles(block: Block, cpu: Cpu) -> float:
         (1.0 if spatial <= used(load) else REUSED) * _apart(load, block, width) for load in reads
     )
     written = len(stores) / instances(block, IterKind.REDUCE) if block.is_reduction else len(stores)
-    adds = vectors * sum(_operations(store.value) for store in stores) / costs.units
+    adds = vectors * arithmetic(block) / costs.units
     moves = vectors * (loaded + written) / costs.ports
     work = max(adds, moves) + costs.both * min(adds, moves)
     moved = _lines(block, buffers, cpu)
@@ -80,10 +80,11 @@ def used(load: Load) -> set[Var]:
     return {var for index in load.indices for var in variables(index)}
 
 
-def _operations(e: Expr) -> float:
-    """Operations of an expression without those of indices; a multiply-add is one, and what is used
+def arithmetic(block: Block) -> float:
+    """Operations of an instance without those of indices; a multiply-add is one, and what is used
     twice is computed once."""
-    return sum(map(_cost, walk_exprs(e, into=lambda node: not isinstance(node, Load))))
+    nodes = (walk_exprs(s.value, into=lambda e: not isinstance(e, Load)) for s in stores_of(block))
+    return sum(_cost(e) for each in nodes for e in each)
 
 
 def _cost(e: Expr) -> float:
