@@ -263,6 +263,18 @@ def test_files_stay_short():
     assert not {name: n for name, n in lengths.items() if n > MAX_FILE_LINES}
 
 
+FOR_PROCESSORS = ("autotune/rules/", "schedule/library/"), 11_800
+"""Folders that make schedules for processors, and the lines that they have without those for GPUs:
+what is added takes the place of something."""
+
+
+def test_what_makes_schedules_for_processors_stays_small():
+    folders, most = FOR_PROCESSORS
+    mine = [p for p in SOURCES if label(p).startswith(folders) and "gpu" not in p.parts]
+    lines = sum(len(p.read_text(encoding="utf-8").splitlines()) for p in mine)
+    assert 0.97 * most < lines <= most
+
+
 def test_functions_stay_short():
     wrong = [
         f"{label(path)}:{f.lineno} {f.name} has {f.end_lineno - f.lineno + 1} lines"
