@@ -65,10 +65,23 @@ def test_an_interrupt_during_an_import(tmp_path, words, moment):
     assert status == 130 and "stopped" in said
 
 
-@pytest.mark.parametrize("moment", ["autotune.tuning.transfer", "autotune.tuning.race"])
-def test_who_is_told_to_end_leaves_nothing(tmp_path, moment):
+@pytest.mark.parametrize(
+    ("number", "moment", "status"),
+    [("SIGTERM", "autotune.tuning.transfer", 143), ("SIGHUP", "autotune.tuning.race", 129)],
+)
+def test_who_is_told_to_end_leaves_nothing(tmp_path, number, moment, status):
     """Before there are workers, and when all trials are stored."""
-    assert stopped(tmp_path, TUNE, "SIGTERM", moment)[1] == 143
+    assert stopped(tmp_path, TUNE, number, moment)[1] == status
+
+
+def test_a_signal_that_is_ignored_stays_ignored(tmp_path, monkeypatch):
+    """As under nohup, or in the background of a shell."""
+    for number, moment in (("SIGHUP", "sqlite3"), ("SIGINT", "autotune.cli.entry")):
+        ignoring = f"import signal\nsignal.signal(signal.{number}, signal.SIG_IGN)"
+        monkeypatch.setattr(sys.modules[__name__], "RUN", f"{ignoring}\n{RUN}")
+        scratch = tmp_path / number
+        scratch.mkdir()
+        assert stopped(scratch, "db list --database tuning.db", number, moment)[1] == 1
 
 
 def test_a_thread_may_run_the_command_line(capsys):
