@@ -3,9 +3,10 @@ whose result is turned, and all that is computed of several such arrays.
 
 The work goes by square tiles, which are read in vectors, transposed in registers, and written in
 vectors. Tiles follow each other along what is read, within bands, so that whole lines are used
-while they are in the cache, and so are the entries of the page tables. Where more is read along the
-other axis than is written, tiles are computed in its order, with what their rows share in
-registers, and the results alone are turned.
+while they are in the cache, and so are the entries of the page tables; but along what is written
+where that is parts of lines from memory, which stores wait for longer than loads do. Where more is
+read along the other axis than is written, tiles are computed in its order, with what their rows
+share in registers, and the results alone are turned.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from autotune.rules.effort import ROWS_EACH, one_thread
 from autotune.rules.group import Group, lane_of, output_store, size, stride_in
 from autotune.rules.nest import finish_nest, loops_by_variable
 from autotune.rules.plan import OpenPlan, Values, threads, tried
-from autotune.rules.stores import stores
+from autotune.rules.stores import moved_bytes, stores
+from autotune.streams import PAGE
 from schedule import LoopRef, Schedule, library
-from tensorir import Block, Cpu, IterKind, Load, Var, body_loads, dtype
+from tensorir import Block, Cpu, IterKind, Load, Store, Var, body_loads, dtype
 
 BANDS = (1, 4, 16, 64)
 """Tiles that follow each other along what is read."""
@@ -109,18 +111,30 @@ def transposed_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TransposedPl
         return []
     bytes_each, lanes = dtype.itemsize(store.buffer.dtype), cpu.lanes()
     side = lanes * (2 if bytes_each == 2 else 1)  # of single bytes registers hold no more rows
-    cycles = one_thread([block], cpu)
+    line, cycles = cpu.line_bytes // bytes_each, one_thread([block], cpu)
+    parts = side >= line and _in_parts(block, store, read, cpu)
+    half = max(4, min(side, line) // 2)  # every other one of a row is in one line
+    sizes = {lanes, max(4, lanes // 2), half, side}
     options = {
-        "tile": (tuple(sorted({lanes, max(4, lanes // 2), side})), side),
-        "band": (BANDS, 64 if bytes_each > 1 else 16),
+        "tile": (tuple(sorted(sizes)), half if parts and not ahead else side),
+        "band": (BANDS, 1 if parts else 64 if bytes_each > 1 else 16),
         "threads": threads(cpu, cycles),
-        **stores(sch, group.block, cpu),
+        **stores(sch, group.block, cpu, whole=not parts),
     }
     plan = TransposedPlan(
         group, cpu, options, cycles, read.name, written.name, bytes_each,
         MOST_WRITTEN // len(steps) if ahead else 0, "across" if ahead else "transposed",
     )  # fmt: skip
     return [tried(sch, plan)]
+
+
+def _in_parts(block: Block, store: Store, read: Var, cpu: Cpu) -> bool:
+    """Whether tiles store parts of lines that no cache keeps: rows of the result begin within
+    lines, each in a page of its own."""
+    made, item = Load(store.buffer, store.indices), dtype.itemsize(store.buffer.dtype)
+    steps = {it.var: item * abs(stride_in(made, it.var, block) or 0) for it in block.iters}
+    within = any(step > item and step % cpu.line_bytes for step in steps.values())
+    return within and steps[read] >= PAGE and moved_bytes(block) > cpu.kept_bytes(3)
 
 
 def _read_along(

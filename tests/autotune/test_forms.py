@@ -14,7 +14,7 @@ from backends import build, source_text
 from benchmarks.general.form import given, numbers, require_close, restored
 from benchmarks.general.rewritings import forms_of
 from schedule import Schedule, library
-from tensorir import ForKind, Target, const, device_of, reference, te
+from tensorir import ForKind, Target, const, device_of, dtype, reference, te
 
 TARGET = Target(vector_bits=256, threads=2)
 
@@ -83,6 +83,49 @@ def test_turned_arrays_are_transposed_however_they_are_written(name):
     sch = sketch.build(sketch.values())
     a = np.random.default_rng(0).random(func.inputs[0].const_shape, np.float32)
     np.testing.assert_array_equal(build(sch)(a), reference(func, a)[0])
+
+
+def turned(rows, columns, kind="float32", made=None, place=lambda *at: at):
+    a = te.placeholder((rows, columns), kind, name="a")
+
+    def value(*at):
+        i, j = place(*at)
+        return a[j, i]
+
+    return te.create_prim_func([a, te.compute(made or (columns, rows), value, name="out")])
+
+
+PARTS = {
+    "plain": turned(2500, 1500),
+    "other types": turned(5000, 2500, "int16"),
+    "one axis": turned(2500, 1500, made=(3750000,), place=lambda v: (v // 2500, v % 2500)),
+    "a unit last": turned(2500, 1500, made=(1500, 2500, 1), place=lambda i, j, u: (i, j)),
+    "a batch": stage((8, 3002, 100), (8, 100, 3002), lambda a, n, i, j: a[n, j, i]),
+    "a batch elsewhere": stage((3002, 8, 100), (100, 8, 3002), lambda a, i, n, j: a[j, n, i]),
+}
+"""Rows of the result begin within lines of memory, in pages of their own, and no cache has room."""
+
+WHOLE = {
+    "whole lines": turned(2496, 1500),
+    "near rows": turned(500, 8000),
+    "few": turned(1100, 500),
+}
+
+
+@pytest.mark.parametrize("name", [*PARTS, *WHOLE])
+def test_parts_of_lines_are_written_one_after_the_other(name):
+    """Each waited for memory, as no line was whole before others had been begun everywhere."""
+    func = (PARTS | WHOLE)[name]
+    sketch = choose(func, device_of(Target(vector_bits=512, threads=2)), None, ()).sketch
+    values = {key.rpartition(".")[2]: value for key, value in sketch.values().items()}
+    assert [plan.name for plan in sketch.plans] == ["transposed"]
+    assert (values["band"] == 1) == (name in PARTS)
+    if name in PARTS:
+        assert values["stores"] == "plain"
+        assert values["tile"] * dtype.itemsize(func.outputs[0].dtype) == 32
+    a = numbers(func)[0]
+    made = build(sketch.build(sketch.values()))(a)
+    np.testing.assert_array_equal(made, reference(func, a)[0])
 
 
 @pytest.mark.parametrize("name", STRAIGHT)
