@@ -89,13 +89,6 @@ def stores_of(block: Block) -> tuple[Store, ...]:
     return tuple(stmt for stmt in walk(block.body) if isinstance(stmt, Store))
 
 
-def result_stores(block: Block) -> tuple[Store, ...]:
-    """The stores of a block, one or several, if each is at its spatial variables in order."""
-    stores = stores_of(block)
-    spatial = tuple(it.var for it in block.iters if it.kind is IterKind.SPATIAL)
-    return stores if all(store.indices == spatial for store in stores) else ()
-
-
 def calls_extern(block: Block) -> bool:
     """Whether a block calls an extern function, of which only the loops can be scheduled."""
     return any(isinstance(stmt, Extern) for stmt in walk(block.body))

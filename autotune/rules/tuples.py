@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 
 from autotune.rules.effort import one_thread
-from autotune.rules.group import Group, instances, result_stores, size, stride_in
+from autotune.rules.group import Group, instances, size, stores_of, stride_in
 from autotune.rules.lanes import into_lanes, lanes_inside, unroll_short
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_kind, loops_by_variable
 from autotune.rules.plan import OpenPlan, Options, Values, threads, tried
@@ -105,13 +105,13 @@ class AlongTerms(TuplesPlan):
 def tuples_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TuplesPlan]:
     """The plans for a reduction of several values that fit how its terms lie in memory."""
     block = sch.state.block(group.block)
-    stores = result_stores(block)
-    if len(stores) < 2 or not block.is_reduction or group.padding:
-        return []
-    loops = loops_by_variable(sch, group.block)
-    if any(it.var.name not in loops for it in block.iters):
-        return []
-    if len({loops[it.var.name] for it in block.iters}) < len(block.iters):
+    stores = stores_of(block)
+    spatial = [it for it in block.iters if it.kind is IterKind.SPATIAL]
+    own = tuple(it.var for it in spatial)
+    several = len(stores) > 1 and all(store.indices == own for store in stores)
+    loops = set(loops_by_variable(sch, group.block).values())
+    alone = block.is_reduction and not group.padding and len(loops) == len(block.iters)
+    if not several or not alone:
         return []
     kinds = [store.buffer.dtype for store in stores]
     lanes = cpu.elements(*kinds, *(load.buffer.dtype for load in body_loads(block)))
@@ -126,8 +126,7 @@ def tuples_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TuplesPlan]:
         if options:
             plan = kind(group, cpu, {**options, "threads": shared}, cycles, lanes, len(stores))
             made.append(tried(sch, plan))
-    last = [it for it in block.iters if it.kind is IterKind.SPATIAL][-1:]
-    filled = bool(last) and size(last[0].extent) >= lanes
+    filled = bool(spatial) and size(spatial[-1].extent) >= lanes
     return made if filled else made[::-1]
 
 
