@@ -53,7 +53,8 @@ class Combiner:
     @property
     def restarts(self) -> bool:
         """Whether each part of the reduction may start from those values again."""
-        if self.ops and all([op in IDEMPOTENT for op in self.ops]):
+        known = zip(self.ops, self.start)
+        if self.ops and all([op in IDEMPOTENT or e is neutral(op, e.dtype) for op, e in known]):
             return True
         if not all([isinstance(e, Const) for e in self.start]):
             return False

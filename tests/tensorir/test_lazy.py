@@ -86,13 +86,16 @@ def defines(path: Path) -> bool:
     return path.stem != "registry" and ("@operator(" in text or " operator(" in text)
 
 
-def test_building_a_default_kernel_loads_nothing_for_checking_and_searching():
+@pytest.mark.parametrize(
+    ("target", "made"),
+    [("c -vector_bits=512", "build(sch, target)"), ("cuda -arch=sm_90", "lower(sch.func, target)")],
+)
+def test_building_a_default_kernel_loads_nothing_for_checking_and_searching(target, made):
     code = (
-        "import sys; from tensorir import ops, te; from autotune import default_schedule;"
-        "from backends import build; A = te.placeholder((8, 8), name='A');"
-        "f = te.create_prim_func([A, ops.softmax(A)]); target = 'c -vector_bits=512';"
-        "build(default_schedule(f, target), target);"
-        "print(*sys.modules)"
+        "import sys; from tensorir import Target, lower, ops, te; from backends import build;"
+        "from autotune import default_schedule; A = te.placeholder((64, 64), name='A');"
+        f"f = te.create_prim_func([A, ops.softmax(A)]); target = Target.parse({target!r});"
+        f"sch = default_schedule(f, target); {made}; print(*sys.modules)"
     )
     loaded = set(run(code).split())
     assert {"schedule.primitives.split", "tensorir.passes.lower"} <= loaded

@@ -291,9 +291,11 @@ class TileColumns:
     @cached_property
     def copied(self) -> npt.NDArray[np.int64]:
         """Bytes that are moved to lay out each of the operands ahead."""
-        every = [library.gpu.copied_bytes(self.c, n) for n in range(len(self.c.operands))]
-        rows = [[n in plan.laid for n in range(len(every))] for plan in self.plans]
-        return np.array(rows, np.int64) * every
+        moved = np.zeros((len(self.plans), len(self.c.operands)), np.int64)
+        for row, plan in enumerate(self.plans):
+            for n in plan.laid:
+                moved[row, n] = library.gpu.copied_bytes(self.c, n)
+        return moved
 
     @cached_property
     def least(self) -> float:
