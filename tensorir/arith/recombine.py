@@ -8,7 +8,7 @@ from tensorir.arith.bits import operands
 from tensorir.arith.digits import digit_parts, whole_digit
 from tensorir.arith.divmod import block_of, by_const, lone
 from tensorir.arith.linear import Linear, of_atom, plain_form, times
-from tensorir.expr import BinOp, Expr, int_value
+from tensorir.expr import BinOp, Expr, Var, int_value
 
 if TYPE_CHECKING:
     from tensorir.arith.analyzer import Analyzer
@@ -75,8 +75,9 @@ def _join_remainder(an: Analyzer, form: Linear, atom: BinOp, number: int | None)
 
 
 def _join_digits(an: Analyzer, form: Linear, low: BinOp, c: int) -> Linear | None:
-    """With the digit `low` of c values and the one above it as one, where that is no longer sum.
-    They need not be written of one sum: of (i % 8 + j) // 8 the digit below is (i + j) % 8."""
+    """With the digit `low` of c values and the one above it as one, where that is no longer sum, or
+    is no digit any more. They need not be written of one sum: of (i % 8 + j) // 8 the digit below
+    is (i + j) % 8."""
     t = form.terms[low]
     for high, k in form.terms.items():
         if k != t * c or not isinstance(high, BinOp) or high.op not in ("//", "%"):
@@ -88,7 +89,9 @@ def _join_digits(an: Analyzer, form: Linear, low: BinOp, c: int) -> Linear | Non
             both = an.divmod("//", plain_form(x), Linear({}, d))
             both = both if m is None else an.divmod("%", both, Linear({}, m * c))
             joined = _reordered(form, form.without(low).without(high).plus(both, t))
-            if _length(joined) <= _length(form) and joined.terms != form.terms:
+            whole = d == 1 and m is None  # of which nothing is left that is a digit
+            shorter = whole or _length(joined, of_sums=True) <= _length(form)
+            if shorter and joined.terms != form.terms:
                 return joined
     return None
 
@@ -102,9 +105,11 @@ def _is_digit(an: Analyzer, low: BinOp, x: Linear, d: int, c: int) -> bool:
     return same or digit.terms == {low: 1} and not digit.const
 
 
-def _length(form: Linear) -> int:
-    """The terms, those that are digits twice."""
-    return sum(1 + (isinstance(a, BinOp) and a.op in ("//", "%")) for a in form.terms)
+def _length(form: Linear, of_sums: bool = False) -> int:
+    """The terms, those that are digits twice, or such as are digits `of_sums`."""
+    digits = [a for a in form.terms if isinstance(a, BinOp) and a.op in ("//", "%")]
+    several = [a for a in digits if not (of_sums and isinstance(digit_parts(a)[0], Var))]
+    return len(form.terms) + len(several)
 
 
 def _whole_parts(an: Analyzer, atom: BinOp) -> tuple[Linear, ...]:

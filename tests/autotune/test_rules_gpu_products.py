@@ -249,6 +249,14 @@ def test_large_tiles_where_there_are_two_waves_of_them(name):
     assert all(tile.met[0] == 1 for tile in counts.tiles)
 
 
+def test_of_equal_tiles_that_with_all_terms_in_one_step_is_the_first():
+    func = conv((32, 128, 28, 28), (128, 16, 3, 3), padding=1, groups=8)
+    chosen = plan_of(func)
+    taken = chosen.cycles, chosen.transactions
+    steps = {x.steps for x in chosen.of.rows() if (x.cycles, x.transactions) == taken}
+    assert chosen.steps == 1 and len(steps) > 1
+
+
 @pytest.mark.parametrize("func", [
     matmul(1021, 1027, 509), batched(4, 100, 130, 77),
     conv((8, 61, 28, 28), (67, 61, 3, 3), padding=1),

@@ -127,6 +127,27 @@ def test_digits_of_a_sum_are_joined_whatever_their_remainders_leave_out(
     assert values(joined, extents) == values(whole, extents)
 
 
+PLACES = (
+    F * 40 + J,
+    J * 9 + F // 4 * 576 + F % 2 * 288,
+    J * 9 + F // 4 * 576 + N * 288,
+    F % 4 * 280 + J + F // 4 * 1200,
+    F % 4 * 280 + J * 40 + F // 4 * 1200,
+    J * 3 + F // 4 * 36 + N * 18,
+)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(("lanes", "warps"), [(32, 8), (8, 4)])
+def test_what_threads_take_in_turn_is_where_it_is(place: Expr, lanes: int, warps: int) -> None:
+    """Whether its axes are variables or digits of some: turn and thread tell the place, and no turn
+    is later than that of the last one."""
+    an, width = Analyzer({F: 30, J: 13, N: 2}), lanes * warps
+    turn = place // width * warps + place % width // lanes
+    assert an.simplify(turn * lanes + place % width % lanes - place) is const(0)
+    assert an.bounds(turn) == an.bounds(place // lanes)
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_digits_side_by_side_are_one(seed: int) -> None:
     """Also where the lower one is of another sum, equal to the first but for the digits above; with

@@ -144,12 +144,14 @@ class _Search:
         return tuple(dict.fromkeys(found))
 
     def in_order(self, found: Sequence[TileCounts]) -> list[TileCounts]:
-        """Best first: of those that take about the least time that which moves least."""
+        """Best first: of those that take about the least time that which moves least, all terms in
+        one step if they can be: then nothing is copied ahead, nor waited for again."""
         about = CLOSE * min((counts.cycles for counts in found), default=0.0)
 
-        def order(counts: TileCounts) -> tuple[bool, float, float]:
+        def order(counts: TileCounts) -> tuple[bool, float, float, bool]:
             far = counts.cycles > about
-            return far, counts.cycles if far else counts.transactions, counts.cycles
+            most = counts.cycles if far else counts.transactions
+            return far, most, counts.cycles, counts.steps > 1
 
         return sorted(found, key=order)
 
