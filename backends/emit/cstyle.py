@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from backends.emit.expressions import ADD, ExpressionEmitter
 from backends.emit.sharing import (
+    Place,
     SharedLoad,
     is_near,
     shared_loads,
@@ -108,13 +109,14 @@ class CStyleEmitter(ExpressionEmitter):
         self.named = {e: n for e, n in self.named.items() if not isinstance(e, Load)}
         self.places = {}
 
-    def name_place(self, buffer: Buffer, index: Expr) -> None:
-        """A pointer to the element at `index`: accesses near it have constant indices."""
+    def name_place(self, place: Place, before: int) -> None:
+        """A pointer to what is so far before a place: accesses near it have constant indices."""
+        buffer, index = place
         name = self.names.fresh(f"{self.names.of(buffer)}_at")
         const = "const " if buffer in self.constant else ""
-        address = f"&{self.names.of(buffer)}[{self.expr(index)}]"
+        address = f"&{self.names.of(buffer)}[{self.expr(index - before)}]"
         self.line(f"{const}{self.type_name(buffer.dtype)} *{name} = {address};")
-        self.places[buffer, index] = name
+        self.places[place] = name, before
 
     def name_load(self, shared: SharedLoad) -> str:
         name = self.names.fresh(f"{self.names.of(shared.load.buffer)}_v")

@@ -84,7 +84,8 @@ class ExpressionEmitter:
         self.bounds = Bounds(func.size_ranges, values=func.value_vars)
         self.declarations: dict[str, str] = {}
         self.named: dict[Expr, str] = {}
-        self.places: dict[Place, str] = {}
+        self.places: dict[Place, tuple[str, int]] = {}
+        """Pointers near places, and how many elements before: accesses have constant indices."""
         self.stored: Buffer | None = None
 
     # What a text brings along
@@ -166,7 +167,8 @@ class ExpressionEmitter:
             )
         place, distance = place_of(buffer, indices[0])
         if place in self.places:
-            return f"{self.places[place]}[{distance}]"
+            name, before = self.places[place]
+            return f"{name}[{distance + before}]"
         return f"{self.names.of(buffer)}[{self.expr(indices[0])}]"
 
     def expr_binop(self, e: BinOp) -> Text:

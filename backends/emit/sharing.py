@@ -43,6 +43,9 @@ PLACES = 3
 Place = tuple[Buffer, Expr]
 """The element of a buffer, which has one dimension, at the varying part of an index."""
 
+Near = tuple[Place, int]
+"""What is so many elements before a place."""
+
 _NEVER = (Const, Var, Load, Ramp, Broadcast)
 
 
@@ -162,12 +165,13 @@ def is_near(places: Collection[Place], buffer: Buffer, indices: Sequence[Expr]) 
     return bool(places) and len(indices) == 1 and place_of(buffer, indices[0])[0] in places
 
 
-def shared_places(run: Sequence[Store], used: Sequence[Counter[Expr]]) -> dict[int, list[Place]]:
+def shared_places(run: Sequence[Store], used: Sequence[Counter[Expr]]) -> dict[int, list[Near]]:
     """The places near which `run` accesses several elements, by the first store that needs them.
 
     `run` holds consecutive stores, `used` their `uses_of`. Only accesses count that happen whatever
-    the conditions are, and only memory does, not what may be registers. Places that may lie before
-    the buffer are none: a compiler may take for granted that no pointer does.
+    the conditions are, and only memory does, not what may be registers. A compiler may take for
+    granted that no pointer lies outside of its buffer: places that may lie before it are none, and
+    where all accesses are before a place, which may lie behind it, the first of them is taken.
     """
     near: dict[Place, set[int]] = {}
     first: dict[Place, int] = {}
@@ -179,10 +183,11 @@ def shared_places(run: Sequence[Store], used: Sequence[Counter[Expr]]) -> dict[i
             if _is_compound(place[1]):
                 near.setdefault(place, set()).add(distance)
                 first.setdefault(place, position)
-    found: dict[int, list[Place]] = {}
+    found: dict[int, list[Near]] = {}
     for place, position in first.items():
         if len(near[place]) >= PLACES and not _subtracts(place[1]):
-            found.setdefault(position, []).append(place)
+            before = -min(near[place]) if max(near[place]) < 0 else 0
+            found.setdefault(position, []).append((place, before))
     return found
 
 

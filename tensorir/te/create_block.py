@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -163,19 +164,19 @@ def _block_parts(
         dtypes = tuple(s.dtype for s in sources)
         start = tuple(map(lower, reduction.init)) or reduction.reducer.identity(dtypes)
         inits += [Store(b, where, value) for b, value in zip(targets, start)]
-        limited: Expr = TRUE
-        for term in (*terms, lower(reduction.cond)):
-            limited = _within(limited, term)
-        updates.append(_update(reduction, targets, where, sources, limited, names))
+        cond = _all_within([*terms, lower(reduction.cond)])
+        updates.append(_update(reduction, targets, where, sources, cond, names))
     return seq(*inits), seq(*updates)
 
 
-def _within(limits: Expr, cond: Expr) -> Expr:
-    """`limits and cond`, where memory that `cond` reads is read within the limits alone: both sides
-    of an `and` are evaluated."""
-    if cond.has_loads and limits is not TRUE:
-        cond = select(limits, cond, FALSE)
-    return all_of(limits, cond)
+def _all_within(terms: Sequence[Expr]) -> Expr:
+    """All of `terms`, each of which reads memory where those before it hold: both sides of an `and`
+    are evaluated."""
+    found: Expr = TRUE
+    for term in terms:
+        inside = select(found, term, FALSE) if term.has_loads and found is not TRUE else term
+        found = all_of(found, inside)
+    return found
 
 
 def _update(

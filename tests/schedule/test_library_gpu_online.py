@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from autotune.gpu.count import works_of
+from autotune.rules import make_space
 from backends import build
 from schedule import Schedule, ScheduleError, library
 from tensorir import device_of, ops, reference, te
@@ -80,3 +81,17 @@ def test_what_is_no_scan():
     func = attention((1, 2, 8, 4), 40)
     with pytest.raises(ScheduleError, match="'attention' reads no states of a scan"):
         library.gpu.online(Schedule(func), "attention")
+
+
+def test_a_scan_of_one_row():
+    """A recurrent network, of whose states a number is read."""
+    s, w = te.state((3, 16), name="s"), te.placeholder((16, 16), name="w")
+    first = te.compute((1, 16), lambda _, j: w[0, j], name="first")
+    k = te.reduce_axis(16, name="k")
+    mix = te.compute((3, 16), lambda t, j: te.sum(s[t - 1, k] * w[k, j], axis=k), name="mix")
+    states = te.scan(first, te.compute((3, 16), lambda t, j: te.tanh(mix[t, j]), name="step"), s)
+    read = te.compute((1, 7), lambda i, j: states[i, i] * w[i, j], name="read")
+    func = te.create_prim_func([w, read])
+    with pytest.raises(ScheduleError, match="has a single row"):
+        library.gpu.online(Schedule(func), "read")
+    assert make_space(func, device_of(Target.parse("cuda"))).sketches

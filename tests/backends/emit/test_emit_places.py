@@ -96,3 +96,21 @@ def f(A: f32[64], N: i64[8], C: f32[64]):
 """
     )
     assert "A_at" not in text and "C_at" not in text and "T_at" not in text
+
+
+def test_a_pointer_lies_in_its_buffer_where_the_place_does_not(run):
+    """What compilers may take for granted, and what sanitizers ask for."""
+    program = """
+@prim_func
+def f(A: f32[8], C: f32[12]):
+    for i in range(3):
+        if 2 <= i:
+            C[i * 4] = A[i * 12 - 24]
+            C[i * 4 + 1] = A[i * 12 - 22]
+            C[i * 4 + 2] = A[i * 12 - 17]
+"""
+    text = body(program)
+    assert "A_at = &A[i * 12 - 24];" in text and "A_at[2]" in text and "A_at[7]" in text
+    a, c = np.arange(8, dtype="float32"), np.zeros(12, "float32")
+    assert run(program, a, c) == 0
+    np.testing.assert_array_equal(c[8:], [0, 2, 7, 0])

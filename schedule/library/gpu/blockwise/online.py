@@ -160,6 +160,7 @@ class _Online(Stages):
         units = [x for x in own.values() if x not in kinds]
         row = next((x for x, (kind, _) in kinds.items() if kind == self.rows[-1]), None)
         require(row is not None, name, f"block {name!r} has a single row")
+        assert row is not None
         terms = [x for x, (_, kind) in kinds.items() if kind is IterKind.REDUCE]
         across = [x for x in kinds if x not in (row, *terms)]
         mine, down = sch.split(row, [None, self.down])
