@@ -199,8 +199,8 @@ def on_new_axes(
 def said_in(node: Block, values: dict[Var, Expr]) -> Block:
     """The block, which has new variables already, with the old ones replaced in what it does.
 
-    Indices are simplified: (v // 7) * 7 + v % 7 is v again, as others look for it. Variables with
-    one value stay where they are.
+    Indices, and what they are compared with, are simplified: (v // 7) * 7 + v % 7 is v again, as
+    others look for it, of padding too. Variables with one value stay where they are.
     """
     analyzer = Analyzer()
     for it in node.iters:
@@ -210,11 +210,15 @@ def said_in(node: Block, values: dict[Var, Expr]) -> Block:
     def index(e: Expr) -> Expr:
         return e if isinstance(e, (Var, Const)) else analyzer.simplify(e)
 
-    def load(e: Expr) -> Expr | None:
-        return Load(e.buffer, tuple(map(index, e.indices))) if isinstance(e, Load) else None
+    def place(e: Expr) -> Expr | None:
+        if isinstance(e, Load):
+            return Load(e.buffer, tuple(map(index, e.indices)))
+        if isinstance(e, BinOp) and dtype.is_bool(e.dtype) and not e.has_loads:
+            return binary(e.op, index(e.a), index(e.b)) if e.a.dtype == dtype.INDEX else None
+        return None
 
-    def loads(e: Expr) -> Expr:
-        return transform(e, load)
+    def places(e: Expr) -> Expr:
+        return transform(e, place)
 
     def visit(stmt: Stmt) -> Stmt:
         stmt = map_children(stmt, visit)
@@ -223,7 +227,7 @@ def said_in(node: Block, values: dict[Var, Expr]) -> Block:
         return stmt
 
     body, init = (
-        None if part is None else map_exprs(visit(substitute_stmt(part, values)), loads)
+        None if part is None else map_exprs(visit(substitute_stmt(part, values)), places)
         for part in (node.body, node.init)
     )
     assert body is not None

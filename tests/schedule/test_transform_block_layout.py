@@ -51,6 +51,32 @@ def test_maps(check, index_map):
         check(other, compiled=False)
 
 
+@pytest.mark.parametrize(
+    "asks",
+    [
+        lambda i, j: te.any(i < 1, i >= 11),
+        lambda i, j: te.all(1 <= i + j, i + j < 9),
+        lambda i, j: i >= j,
+        lambda i, j: te.any(j <= i - 7, 3 * i + 2 < j),
+    ],
+)
+@pytest.mark.parametrize("part", [2, 3, 4, 6])
+def test_what_conditions_ask_is_said_in_the_new_variables(check, asks, part):
+    """i // 4 * 4 + i % 4 is i there as well as in indices: compilers found no padding in it."""
+    a = te.placeholder((12, 12), name="A")
+
+    def value(o, p, j):
+        i = o * part + p
+        return te.select(asks(i, j), a[i, j], 1.0)
+
+    out = te.compute((12 // part, part, 12), value, name="B")
+    sch = Schedule(te.create_prim_func([a, out]))
+    sch.transform_block_layout("B", f"o, p, j: o * {part} + p, j")
+    said = str(sch.state.block("B").body.value)
+    assert "//" not in said and "%" not in said
+    check(sch, compiled=False)
+
+
 def test_the_order_of_a_sum(check):
     """Halves of a sum in turns: other terms follow each other."""
     sch = Schedule(product())
