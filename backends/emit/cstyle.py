@@ -113,9 +113,8 @@ class CStyleEmitter(ExpressionEmitter):
         """A pointer to what is so far before a place: accesses near it have constant indices."""
         buffer, index = place
         name = self.names.fresh(f"{self.names.of(buffer)}_at")
-        const = "const " if buffer in self.constant else ""
-        address = f"&{self.names.of(buffer)}[{self.expr(index - before)}]"
-        self.line(f"{const}{self.type_name(buffer.dtype)} *{name} = {address};")
+        kind = f"{'const ' if buffer in self.constant else ''}{self.type_name(buffer.dtype)}"
+        self.line(f"{kind} *{name} = &{self.names.of(buffer)}[{self.expr(index - before)}];")
         self.places[place] = name, before
 
     def name_load(self, shared: SharedLoad) -> str:
