@@ -46,7 +46,7 @@ KNOWN = {
     },
     "autotune/rules/gpu/chain.py": {"ALIKE": SHAPE, "BLOCKS": SHAPE, "PIECE": SHAPE},
     "autotune/rules/gpu/draft.py": {
-        "WARP_WAITS": DRAFT, "BLOCK_WAITS": DRAFT, "WRITTEN_OUT": SHAPE,
+        "WARP_WAITS": DRAFT, "BLOCK_WAITS": DRAFT, "THREAD_WAITS": DRAFT, "WRITTEN_OUT": SHAPE,
     },
     "autotune/rules/gpu/elementwise.py": {"THREADS": SHAPE},
     "autotune/rules/gpu/online.py": {"LIKELY": SHAPE, "THREADS": SHAPE},
@@ -71,11 +71,12 @@ KNOWN = {
     "schedule/library/gpu/tiles.py": {
         "WRITTEN_OUT": SHAPE, "MOST_HELD": SHAPE, "FETCHED": SHAPE,
     },
-    "schedule/library/gpu/rows.py": {"REGISTERS": SHAPE},
+    "schedule/library/gpu/in_rows/rows.py": {"REGISTERS": SHAPE},
     "schedule/library/gpu/blockwise/online.py": {"WRITTEN_OUT": SHAPE},
     "schedule/library/gpu/elementwise.py": {"FEW": SHAPE},
     "schedule/library/gpu/filled.py": {"ITEMS": SHAPE},
-    "schedule/library/gpu/long_rows.py": {"ITEMS": SHAPE},
+    "schedule/library/gpu/in_rows/short_rows.py": {"SECTORS": SHAPE, "LONGEST": SHAPE},
+    "schedule/library/gpu/in_rows/long_rows.py": {"ITEMS": SHAPE},
     "schedule/library/gpu/scans.py": {"AT_ONCE": SHAPE},
     "schedule/library/tensorized_matmul.py": {"STRIP_BYTES": RECIPE, "BLOCK_BYTES": RECIPE},
     "schedule/library/tensorized_tile.py": {

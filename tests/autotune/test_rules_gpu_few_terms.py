@@ -61,7 +61,7 @@ def test_a_sum_in_a_register_is_right(cache):
     func = program(lambda x: ops.sum(x, (0, 2)), (3, 37, 5))
     x = np.random.default_rng(0).integers(-9, 9, (3, 37, 5)).astype("float32")
     sch, rules, _ = default(func)
-    assert rules == ["elementwise"]
+    assert rules == ["rows"]
     found = build(sch, f"{EMULATOR},races,uninitialised", cache=cache)(x)
     np.testing.assert_array_equal(found, reference(func, x)[0])
 
@@ -71,15 +71,20 @@ ROWS = {
     "largest": lambda x: ops.max(x, (-1,)),
     "softmax": lambda x: ops.softmax(x),
     "norm": lambda x: ops.layer_norm(x),
+    "places": lambda x: ops.argmax(x, -1),
 }
-"""Of rows that one access of a thread has."""
+"""What is computed of rows of few elements."""
 
 
 @pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize(
-    ("terms", "kind"), [(2, "float32"), (4, "float32"), (2, "float64"), (8, "float16")]
-)
-def test_threads_read_whole_rows_that_one_access_has_room_for(name, terms, kind):
+    ("terms", "kind"),
+    [(2, "float32"), (4, "float32"), (2, "float64"), (8, "float16"),
+     (3, "float32"), (5, "float32"), (6, "float16"), (7, "float64"), (12, "float32"),
+     (31, "float16")],
+)  # fmt: skip
+def test_sectors_of_short_rows_are_moved_once(name, terms, kind):
+    """Whether one access of a thread has room for a row or none, however the rows are written."""
     for shape in ((1 << 18, terms), (1 << 9, 1 << 9, terms), (1 << 18, 1, terms)):
         works = works_of(default(program(ROWS[name], shape, kind))[0].func, DEVICE)
         moved = sum(work.sectors for work in works) * Gpu.sector_bytes
@@ -87,7 +92,7 @@ def test_threads_read_whole_rows_that_one_access_has_room_for(name, terms, kind)
 
 
 @pytest.mark.parametrize("name", ROWS)
-@pytest.mark.parametrize("shape", [(77, 4), (3, 35, 2), (45, 3)])
+@pytest.mark.parametrize("shape", [(77, 4), (3, 35, 2), (45, 3), (300, 7), (5, 3, 2, 6)])
 def test_short_rows_are_right(name, shape, cache):
     func = program(ROWS[name], shape)
     x = np.random.default_rng(0).integers(-9, 9, shape).astype("float32")

@@ -183,6 +183,29 @@ def test_long_rows(shape):
         assert len(sch.func.body.stmts) == kernels
 
 
+@pytest.mark.parametrize("shape", [(70, 5), (3, 50, 4), (50, 3, 2), (1, 7)])
+def test_short_rows(shape):
+    """Sums, and what is computed of them for each element; pieces of rows are boxes of them."""
+    a = te.placeholder(shape, name="A")
+    for result in (ops.softmax(a, name="S"), ops.argmax(a, -1, name="S"), ops.sum(a, -1, name="S")):
+        sch = checked(
+            te.create_prim_func([a, result], name="short"),
+            lambda s: gpu.short_rows(s, "S", warps=2), races=False,
+        )  # fmt: skip
+        arrays = 2 if result.shape == a.shape else 1
+        assert str(sch.func).count('scope="shared"') == arrays
+
+
+def test_rows_that_no_thread_has_alone_are_refused():
+    a = te.placeholder((8,), name="A")
+    for func in (sums(3, 65), te.create_prim_func([a, ops.sum(a, name="S")], name="one")):
+        sch = Schedule(func)
+        before = sch.func
+        with pytest.raises(ScheduleError, match="more than 64 elements, or are all one"):
+            gpu.short_rows(sch, "S")
+        assert sch.func is before
+
+
 @pytest.mark.parametrize(("columns", "keep"), [(67, "shared"), (130, None), (101, "nothing")])
 def test_rows_that_begin_within_a_sector(columns, keep):
     """Lanes begin where sectors do, in the first, in some and in the last pieces of a row."""

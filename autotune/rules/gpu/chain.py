@@ -33,7 +33,7 @@ from tensorir import (
 
 WARPS = (1, 2, 4, 8, 16, 32)
 TURNS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
-WAYS = ("warp", "block", "lanes")
+WAYS = ("warp", "block", "lanes", "thread")
 KEEP = (None, "shared", "nothing")
 
 KEPT = 8
@@ -314,8 +314,10 @@ def _points(
         likely = [{**likely[0], "keep": "nothing"}]
     if ways == "block" and terms <= 2 * KEPT * gpu.warp:
         likely = [{"by": "warp", "warps": 8, "keep": None}] + likely * (terms > KEPT * gpu.warp)
-    if ways == "block" and terms * item <= gpu.access_bytes:  # one access of a thread has a row
+    if ways == "block" and gpu.access_bytes % (terms * item) == 0:  # an access has a row
         likely = [{"by": "lanes", "warps": 1, "keep": None}, *likely]
+    elif ways == "block" and 1 < terms < gpu.warp and rows.sizes:
+        likely = [{"by": "thread", "warps": warps[2], "keep": None}, *likely]
     likely = [{**point, "turns": 1, "parts": 1} for point in likely]
     if turns := _in_turns(rows, likely[0], terms, gpu):
         likely = [turns, likely[0]]
@@ -385,6 +387,9 @@ def _plan(
         _as_in_sums(sch, last, order.members, put_in_rows(sch, order))
         if parts > 1:
             library.gpu.long_rows(sch, last, blocks=parts, warps=warps, stages=order.members)
+            return
+        if by == "thread":
+            library.gpu.short_rows(sch, last, warps=warps, stages=order.members)
             return
         library.gpu.rows(
             sch, last, by=by, warps=warps, turns=turns, keep=keep, sectors=sectors,

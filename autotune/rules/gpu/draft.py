@@ -30,8 +30,9 @@ APART = 1.25
 SURE = 2.0
 """Times that memory takes as long as all else of a draft from which on it is what binds."""
 
-WARP_WAITS, BLOCK_WAITS = 2.5, 11.0
-"""How often threads of a warp, or of a block, wait for each other to add up what they have."""
+WARP_WAITS, BLOCK_WAITS, THREAD_WAITS = 2.5, 11.0, 2.0
+"""How often threads of a warp, or of a block, wait for each other to add up what they have, and
+those that have a row each for what they copy together."""
 
 
 WRITTEN_OUT = 64
@@ -72,7 +73,10 @@ def in_rows(
     from autotune.gpu.waits import UNROLLED
     from autotune.gpu.work import Work
 
-    ways = {"warp": (warps, gpu.warp, WARP_WAITS), "lanes": (gpu.warp, warps, BLOCK_WAITS)}
+    ways = {
+        "warp": (warps, gpu.warp, WARP_WAITS), "lanes": (gpu.warp, warps, BLOCK_WAITS),
+        "thread": (gpu.warp * warps, 1, THREAD_WAITS),
+    }  # fmt: skip
     at_once, share, waits = ways.get(by, (1, gpu.warp * warps, BLOCK_WAITS))
     each = ceil(terms / (share * parts))
     rounds = 1 if each <= WRITTEN_OUT and not loops else ceil(each / UNROLLED)

@@ -7,7 +7,6 @@ from typing import Any
 from autotune.rules.forms import moved_on_axes
 from autotune.rules.gpu.move import MovePlan
 from autotune.rules.group import Group, instances
-from autotune.rules.plan import Plan
 from schedule import Schedule, ScheduleError, library
 from tensorir import Block, Gpu, IterKind, accesses, body_loads, int_value, variables
 
@@ -19,7 +18,7 @@ AHEAD = (8, 16, 32)
 ROWS = (1, 4, 8, 16, 32)
 
 
-def elementwise_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
+def elementwise_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[MovePlan]:
     """The plan for blocks that store at their own variables; for others none but what lowering
     does, which says so."""
     options: dict[str, tuple[int, ...]] = {

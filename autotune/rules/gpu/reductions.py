@@ -8,11 +8,12 @@ from types import MappingProxyType
 from typing import Any
 
 from autotune.rules.gpu.draft import Draft, in_rows, moved, quickest
+from autotune.rules.gpu.elementwise import elementwise_plans
 from autotune.rules.gpu.move import CLOSE, Move, MovePlan, Options, by_time
 from autotune.rules.group import Group, instances, stride_in
 from autotune.rules.plan import Plan
 from schedule import Schedule, ScheduleError, library
-from tensorir import Block, Gpu, IterKind, body_loads
+from tensorir import Block, Gpu, IterKind, body_loads, dtype
 
 WARPS = (1, 2, 4, 8, 16)
 PARTS = (1, 4, 16, 64)
@@ -25,8 +26,10 @@ def reduction_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
     blocks of threads for rows of what is contiguous, lanes for columns, and two kernels where there
     are few results."""
     block = sch.state.block(group.block)
-    if not block.is_reduction or instances(block, IterKind.REDUCE) < gpu.warp:
+    if not block.is_reduction:
         return []
+    if instances(block, IterKind.REDUCE) < gpu.warp:
+        return _of_few_terms(sch, group, gpu, block)
     plans = [*_plans(sch.copy(), group, gpu, block)]
     drafted = [(n, point) for n, plan in enumerate(plans) for point in plan.likely]
     bytes_moved = moved(sch, group.blocks)
@@ -86,6 +89,27 @@ def _plans(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> Iterator[Move
     yield plan("rows", _rows, options, *likely, otherwise=again, says=says)
 
 
+def _of_few_terms(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> list[Plan]:
+    """A thread for each row of few terms, ahead of what reads them in place unless that takes less
+    time; none where one access of a thread has a row, or rows are columns in memory."""
+    results, terms = (instances(block, kind) for kind in (IterKind.SPATIAL, IterKind.REDUCE))
+    items = [dtype.itemsize(load.buffer.dtype) for load in body_loads(block)]
+    fits = items and gpu.access_bytes % (max(1, terms) * max(items)) == 0
+    if fits or terms < 2 or results < gpu.warp or contiguous(block) is not IterKind.REDUCE:
+        return []
+    options: Options = {"warps": tuple(n for n in WARPS if n * gpu.warp <= gpu.threads_per_block)}
+    likely = [{"warps": 4}]
+    plan = MovePlan("rows", group, gpu, sch.copy(), _short_rows, options, likely, "reassociated")
+    if not plan.works:
+        return []
+    if plan.is_least:
+        return [plan]
+    others = elementwise_plans(sch, group, gpu)
+    least = min(other.cycles(other.default()) for other in others)
+    close = plan.cycles(plan.default()) <= CLOSE * least
+    return [plan, *others] if close else [*others, plan]
+
+
 def _draft(
     block: Block, gpu: Gpu, bytes_moved: float, warps: int, by: str = "", parts: int = 0,
     blocks: int = 1, **options: Any,
@@ -121,6 +145,13 @@ def _rows(
     library.gpu.rows(
         sch, last, by=by, warps=warps, keep=keep, sectors=sectors, stages=[group.block]
     )
+
+
+def _short_rows(sch: Schedule, group: Group, warps: int) -> None:
+    _inline_padding(sch, group)
+    _without_units(sch, group)
+    last = group.epilogue or group.block
+    library.gpu.short_rows(sch, last, warps=warps, stages=[group.block])
 
 
 def _without_units(sch: Schedule, group: Group) -> dict[str, str]:

@@ -5,10 +5,11 @@ from schedule.library.gpu.boxes import Boxes, boxes
 from schedule.library.gpu.columns import Columns, columns
 from schedule.library.gpu.elementwise import Elementwise, elementwise, widest
 from schedule.library.gpu.filled import copied_bytes, laid_out
-from schedule.library.gpu.long_rows import LongRows, long_rows
+from schedule.library.gpu.in_rows.long_rows import LongRows, long_rows
+from schedule.library.gpu.in_rows.rows import Rows, rows
+from schedule.library.gpu.in_rows.short_rows import ShortRows, short_rows
 from schedule.library.gpu.matmul import Matmul, matmul
 from schedule.library.gpu.memory.sectors import before_rows, begins_within, in_sector
-from schedule.library.gpu.rows import Rows, rows
 from schedule.library.gpu.same_rows import same_rows
 from schedule.library.gpu.scans import Recurrence, Scan, recurrence, scan, states_in_rows
 from schedule.library.gpu.staged import StagedTile
@@ -30,6 +31,7 @@ __all__ = [
     "Recurrence",
     "Rows",
     "Scan",
+    "ShortRows",
     "StagedTile",
     "TilePlan",
     "Transpose",
@@ -54,6 +56,7 @@ __all__ = [
     "same_rows",
     "scan",
     "shared_reads",
+    "short_rows",
     "states_in_rows",
     "transpose",
     "turned_reads",

@@ -12,8 +12,9 @@ from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.places import lay_out, own_loops
 from schedule.library.gpu.cooperative_fetch import cooperative_fetch
 from schedule.library.gpu.elementwise import axes_of
+from schedule.library.gpu.in_rows.rows import Rows, rows
+from schedule.library.gpu.in_rows.stages import chain_of
 from schedule.library.gpu.memory.sectors import before_rows, from_sectors
-from schedule.library.gpu.rows import Rows, chain_of, rows
 from schedule.library.gpu.steps import (
     bind_all,
     bind_blocks,

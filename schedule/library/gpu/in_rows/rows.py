@@ -2,43 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from schedule.analysis.uses import accesses, written
+from schedule.analysis.uses import written
 from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
-from schedule.library.contraction.find import flat_index
-from schedule.library.gpu.memory.sectors import ends_apart, from_sectors, in_sector
+from schedule.library.gpu.in_rows.stages import RowStages, axes_of_rows, chain_of
+from schedule.library.gpu.memory.sectors import ends_apart, from_sectors
 from schedule.library.gpu.steps import (
     bind_all,
     bind_blocks,
     fuse_for_blocks,
-    in_memory,
     loops_in_memory,
     vector_of,
 )
+from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef, chain_below
-from tensorir import (
-    Access,
-    Analyzer,
-    Architecture,
-    Buffer,
-    Expr,
-    Gpu,
-    IterKind,
-    Load,
-    Var,
-    const,
-    dtype,
-    int_value,
-    slope,
-    substitute,
-)
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
+from tensorir import Architecture, Buffer, Gpu, dtype
 
 REGISTERS = 64
 """Elements of a row that a thread keeps at the most."""
@@ -109,40 +91,16 @@ def rows(
         known = keep is None or keep in KEEP
         require(known, block, f"keep={keep!r} is not one of {', '.join(KEEP)}")
         chain = chain_of(sch, block, stages)
-        kinds = [[it.kind for it in sch.state.block(b).iters] for b in chain]
-        forms = {(k.count(IterKind.SPATIAL), k.count(IterKind.REDUCE)) for k in kinds}
-        found = {form for form in forms if form[1]}
-        none = f"block {block!r} and what it alone uses reduce in {len(found)} ways"
-        require(len(found) == 1, block, none, "all reductions are to be along the same last axes")
-        outer, axes = found.pop()
-        odd = [str(n) for n, k in zip(chain, kinds) if len(k) not in (outer, outer + axes)]
-        other = f"block {(odd or [''])[0]!r} is computed neither of rows nor of their elements"
-        require(not odd, block, other)
+        outer, axes = axes_of_rows(sch, block, chain)
         todo = _Rows(sch, block, outer, axes, by, warps, turns, sectors, shared)
         return todo.schedule(chain, keep)
     raise AssertionError
 
 
-def chain_of(sch: Schedule, block: str, among: Collection[str] | None = None) -> list[BlockRef]:
-    """The block and those, `among` some if given, that nothing else uses the results of, in the
-    order of the program."""
-    found: list[str] = [block]
-    for name in reversed(sch.get_blocks()):
-        if among is not None and name not in among:
-            continue
-        users = sch.get_consumers(name)
-        if users and name not in found and all(user in found for user in users):
-            found.append(name)
-    return [sch.get_block(name) for name in found[::-1]]
+@dataclass(frozen=True)
+class _Rows(RowStages):
+    """What is to be scheduled, and how."""
 
-
-class _Rows(NamedTuple):
-    """What is to be scheduled: `outer` loops run over rows, and `axes` loops inside along one."""
-
-    sch: Schedule
-    block: str
-    outer: int
-    axes: int
     by: str
     warps: int
     turns: int
@@ -163,24 +121,24 @@ class _Rows(NamedTuple):
         sch, apart = self.sch, "rows in registers are reduced by the threads that read them"
         by_others = self.sectors and keep == "registers"
         require(not by_others, self.block, apart, "leave keep or sectors out")
-        chain = self._inlined(chain, self._is_number)
-        length = self._length(chain)
+        chain = self.inlined(chain, self.is_number)
+        length = self.length(chain)
         if length == 1:
             return self._of_one(chain)
-        buffers = self._along(chain)
+        buffers = self.along(chain)
         made = {buffer for name in chain[:-1] for buffer in written(sch.state.block(name))}
         lanes = min([vector_of(buffer) for buffer in buffers if buffer not in made], default=1)
-        lanes = lanes if self._lie_in_rows(chain) else 1
+        lanes = lanes if self.lie_in_rows(chain) else 1
         again = keep == "nothing"
         if keep is None:
             keep, again = self._place(length, self._kept(chain, buffers), lanes)
         if again:
-            chain = self._inlined(chain, lambda name: not self._is_sum(name))
-            buffers = self._along(chain)
-        copies = [] if keep == "nothing" else self._copies(chain, buffers, keep_scope(keep))
-        common = self._common(chain)
+            chain = self.inlined(chain, lambda name: not self.is_sum(name))
+            buffers = self.along(chain)
+        copies = [] if keep == "nothing" else self.copies(chain, buffers, keep_scope(keep))
+        common = self.common(chain)
         place = self._common_place(length, lanes, *self._kept(chain, buffers), common, keep)
-        once = self._copies(chain, common, place) if place else []
+        once = self.copies(chain, common, place) if place else []
         loops, group, row = self._loops_over_rows(self.at_once, self.turns)
         for name in [*chain[-2::-1], *copies]:
             sch.compute_at(name, row)
@@ -188,7 +146,7 @@ class _Rows(NamedTuple):
             sch.compute_at(name, loops[-1] if place == "shared" else group)
         for name in chain[:-1]:
             for at in range(len(written(sch.state.block(name)))):
-                sch.set_scope(name, at, "local" if self._is_sum(name) else keep_scope(keep))
+                sch.set_scope(name, at, "local" if self.is_sum(name) else keep_scope(keep))
         blocks = [name for name in sch.get_blocks() if name in chain or name in copies]
         within = dict.fromkeys(blocks, row)
         if place == "local":
@@ -200,63 +158,6 @@ class _Rows(NamedTuple):
         for name in once if place == "shared" else ():
             sch.cooperative_fetch(name, vector=lanes)
         return Rows(bound, tuple(blocks), keep)
-
-    def _inlined(self, chain: list[BlockRef], which: Callable[[str], bool]) -> list[BlockRef]:
-        """Compute some stages but the last one where they are used; returns the others."""
-        gone = [name for name in chain[:-1] if which(name)]
-        for name in gone:
-            self.sch.compute_inline(name)
-        return [name for name in chain if name not in gone]
-
-    def _is_sum(self, name: str) -> bool:
-        return any(it.kind is IterKind.REDUCE for it in self.sch.state.block(name).iters)
-
-    def _is_number(self, name: str) -> bool:
-        """Whether it is a number of a row, computed of other such numbers."""
-        return len(self.sch.state.block(name).iters) == self.outer and not self._is_sum(name)
-
-    def _along(self, chain: Sequence[str]) -> dict[Buffer, list[str]]:
-        """What has an element for each element of each row, and the blocks that use it."""
-        found: dict[Buffer, list[str]] = {}
-        for name in chain:
-            node = self.sch.state.block(name)
-            own = [it.var for it in node.iters]
-            for access in accesses(node):
-                if len(own) < self.outer + self.axes or set(own) != set(in_memory(access)):
-                    continue
-                if self._is_box(access):
-                    found.setdefault(access.buffer, []).append(name)
-        return found
-
-    def _is_box(self, access: Access) -> bool:
-        """Whether what is read of an array is about all that lies between: no diagonal of it, of
-        which a copy would have what is around as well."""
-        iters = access.block.iters
-        analyzer = Analyzer({it.var: it.extent for it in iters[self.outer :]})
-        row: dict[Var, Expr] = {it.var: const(0) for it in iters[: self.outer]}
-        ends = [analyzer.bounds(analyzer.simplify(substitute(i, row))) for i in access.indices]
-        sizes = [high - low + 1 for low, high in ends if low is not None and high is not None]
-        extents = [int_value(it.extent) for it in iters[self.outer :]]
-        if None in extents or len(sizes) < len(ends):
-            return True  # of any length, which shared memory has no room for
-        return prod(sizes) <= in_sector(access.buffer.dtype) * prod(n or 1 for n in extents)
-
-    def _lie_in_rows(self, chain: Sequence[str]) -> bool:
-        """Whether neighbours in memory are of one row, in all that has elements of rows."""
-        for name in chain:
-            node = self.sch.state.block(name)
-            own = [it.var for it in node.iters]
-            places = map(in_memory, accesses(node)) if len(own) > self.outer else ()
-            if any(place[-1] in own[: self.outer] for place in places if len(place) == len(own)):
-                return False
-        return True
-
-    def _length(self, chain: Sequence[str]) -> int | None:
-        """The elements of a row; None where they are not known."""
-        sch = self.sch
-        full = next(n for n in chain if len(sch.state.block(n).iters) > self.outer)
-        extents = [int_value(it.extent) for it in sch.state.block(full).iters[self.outer :]]
-        return None if None in extents else prod(n or 0 for n in extents)
 
     def _of_one(self, chain: list[BlockRef]) -> Rows:
         """Rows of one element each, which threads do not share: each thread has its own."""
@@ -304,17 +205,6 @@ class _Rows(NamedTuple):
                     return place, len(some) < len(read) + len(made)
         return "nothing", True
 
-    def _common(self, chain: Sequence[str]) -> dict[Buffer, list[str]]:
-        """What has an element for each element of a row, the same for all rows, and its users."""
-        found: dict[Buffer, list[str]] = {}
-        for name in chain:
-            node = self.sch.state.block(name)
-            own = [it.var for it in node.iters[self.outer :]]
-            for access in accesses(node):
-                if len(own) == self.axes and in_memory(access) == own:
-                    found.setdefault(access.buffer, []).append(name)
-        return found
-
     def _common_place(
         self, length: int | None, lanes: int, read: Sequence[Buffer], made: Sequence[Buffer],
         common: dict[Buffer, list[str]], keep: str,
@@ -331,43 +221,6 @@ class _Rows(NamedTuple):
         size = sum(length * dtype.itemsize(buffer.dtype) for buffer in common)
         size += sum(length * rows * dtype.itemsize(buffer.dtype) for buffer in kept)
         return "shared" if size <= self.shared - SUMS else ""
-
-    def _copies(
-        self, chain: Sequence[str], buffers: dict[Buffer, list[str]], scope: str
-    ) -> list[BlockRef]:
-        """Copies of what is read from outside."""
-        sch = self.sch
-        made = {buffer for name in chain for buffer in written(sch.state.block(name))}
-        copies = []
-        for buffer, users in buffers.items():
-            if buffer not in made:
-                copy = sch.cache_read(users[0], buffer.name, scope, list(dict.fromkeys(users)))
-                self._lay_out(copy, users[0])
-                copies.append(copy)
-        return copies
-
-    def _lay_out(self, copy: BlockRef, user: str) -> None:
-        """Give a copy of what is read in parts of variables an axis for each variable, if it lies
-        in memory as if it had these."""
-        node = self.sch.state.block(user)
-        (made,) = written(self.sch.state.block(copy))
-        read = next(a for a in accesses(node) if a.buffer is made)
-        if all(isinstance(index, Var) for index in read.indices):
-            return
-        flat = flat_index(Load(made, read.indices))
-        analyzer = Analyzer({it.var: it.extent for it in node.iters})
-        extents = {it.var: int_value(it.extent) or 0 for it in node.iters}
-        place, parts, step = "d0", list[str](), 1
-        for n, size in enumerate(made.shape[1:], 1):
-            place = f"({place}) * {size} + d{n}"
-        for var in reversed(in_memory(read)):
-            if slope(flat, var, analyzer) != step:
-                return
-            parts.insert(0, f"({place}) // {step} % {extents[var]}")
-            step *= extents[var]
-        if made.const_shape is not None and step == prod(made.const_shape):
-            names = ", ".join(f"d{n}" for n in range(made.ndim))
-            self.sch.transform_layout(copy, made.name, f"{names}: {', '.join(parts)}")
 
     def _loops_over_rows(
         self, at_once: int, turns: int = 1
@@ -399,12 +252,12 @@ class _Rows(NamedTuple):
             along = around[around.index(loop) + 1 :]
             if not along:
                 continue
-            if self._is_sum(name):
+            if self.is_sum(name):
                 along = loops_in_memory(sch, name, along)
             element = sch.fuse(*along) if len(along) > 1 else along[0]
-            each = 1 if self._is_sum(name) and keep != "registers" else lanes
+            each = 1 if self.is_sum(name) and keep != "registers" else lanes
             begun, length = element, sch.state.loop(element).const_extent
-            if self.sectors and not self._is_sum(name):
+            if self.sectors and not self.is_sum(name):
                 begun = from_sectors(sch, name, element)
             parts = sch.split(begun, [None, self.threads, each])[:1]
             if begun != element and length is not None:
@@ -415,7 +268,7 @@ class _Rows(NamedTuple):
                 count = sch.state.loop(part).const_extent
                 if count is not None and count * each <= REGISTERS:
                     sch.unroll(part)
-                (sch.unroll if self._is_sum(name) else sch.vectorize)(lane)
+                (sch.unroll if self.is_sum(name) else sch.vectorize)(lane)
         axis = {"warp": "lane", "lanes": "warp"}.get(self.by, "threadIdx.x")
         bind_all(sch, bound, axis)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.gpu.elementwise import elementwise
-from schedule.library.gpu.rows import chain_of
+from schedule.library.gpu.in_rows.stages import chain_of
 from schedule.library.gpu.whole import whole
 from schedule.schedule import Schedule
 from schedule.state import BlockRef

@@ -1,0 +1,1 @@
+"""What is computed of each row alone: long rows, short ones, and those between."""
