@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from schedule.errors import Illegal, ScheduleError
+from tensorir import TensorIRError
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -14,15 +15,17 @@ if TYPE_CHECKING:
 
 @contextmanager
 def all_or_nothing(sch: Schedule, call: str) -> Iterator[None]:
-    """Undo all steps of a derived schedule where one is refused, and say which call it was."""
+    """Undo all steps of a derived schedule where one is refused, or a contraction is none that it
+    takes, and say which call it was."""
     start = len(sch.trace)
     try:
         yield
-    except (Illegal, ScheduleError) as refusal:
+    except (Illegal, TensorIRError) as refusal:
         sch.undo(len(sch.trace) - start)
         if isinstance(refusal, ScheduleError):
             raise
-        where, reason, hint = refusal.where, refusal.reason, refusal.hint
+        found = refusal if isinstance(refusal, Illegal) else Illegal(call, str(refusal))
+        where, reason, hint = found.where, found.reason, found.hint
         raise ScheduleError(
-            call, where, reason, hint, sch.state, sch.trace, refusal.detail
+            call, where, reason, hint, sch.state, sch.trace, found.detail
         ) from None

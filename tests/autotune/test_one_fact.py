@@ -50,6 +50,7 @@ KNOWN = {
     },
     "autotune/rules/gpu/elementwise.py": {"THREADS": SHAPE},
     "autotune/rules/gpu/online.py": {"LIKELY": SHAPE, "THREADS": SHAPE},
+    "autotune/rules/gpu/reductions.py": {"SHARE": SHAPE},
     "autotune/rules/gpu/scan.py": {"THREADS": SHAPE},
     "autotune/rules/gpu/thin.py": {"SUMS": SHAPE, "ROWS": SHAPE, "PIECES": SHAPE},
     "autotune/rules/gpu/turned.py": {"MANY_EACH": SHAPE, "SECTOR_ROUNDS": DRAFT},

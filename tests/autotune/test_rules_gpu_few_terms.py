@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from autotune.gpu.count import works_of
+from autotune.gpu.work import cycles
 from backends import build
 from benchmarks.gpus.counts import EMULATOR, default, implied
 from benchmarks.gpus.rows import MEMORY, PRODUCT
@@ -55,6 +56,24 @@ def test_few_columns_that_lanes_read_apart_are_fetched_together():
 def test_sums_are_stored_once(make, kind):
     (work,) = works_of(default(program(make, (7, 3, 1 << 17), kind))[0].func, DEVICE)
     assert work.sectors * Gpu.sector_bytes <= MEMORY.most * work.bytes
+
+
+@pytest.mark.parametrize("kind", ["float16", "int8", "bool"])
+@pytest.mark.parametrize("shape", [(4096, 4100), (8, 1024, 1024)])
+def test_columns_of_narrow_types_take_no_longer_than_wide_ones(kind, shape):
+    """Threads have several side by side: one for each has as many accesses as of wide types."""
+    make = (lambda x: ops.any(x, -2)) if kind == "bool" else (lambda x: ops.max(x, -2))
+    works = works_of(default(program(make, shape, kind))[0].func, DEVICE)
+    wide = works_of(default(program(lambda x: ops.max(x, -2), shape))[0].func, DEVICE)
+    assert cycles(works, DEVICE) <= cycles(wide, DEVICE)
+
+
+@pytest.mark.parametrize("shape", [(256, 68), (2, 128, 36), (255, 68), (128, 37)])
+def test_columns_of_narrow_types_are_right(shape, cache):
+    func = program(lambda x: ops.sum(x, -2), shape, "int8")
+    x = np.random.default_rng(0).integers(-9, 9, shape).astype("int8")
+    found = build(default(func)[0], f"{EMULATOR},races,uninitialised", cache=cache)(x)
+    np.testing.assert_array_equal(found, reference(func, x)[0])
 
 
 def test_a_sum_in_a_register_is_right(cache):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schedule import Schedule, ScheduleError
+from schedule import Schedule, ScheduleError, library
 from schedule.library import gpu
 from tensorir import (
     Alloc,
@@ -204,6 +204,18 @@ def test_rows_that_no_thread_has_alone_are_refused():
         with pytest.raises(ScheduleError, match="more than 64 elements, or are all one"):
             gpu.short_rows(sch, "S")
         assert sch.func is before
+
+
+def test_tiles_that_have_no_partial_sums_leave_the_schedule_as_it_was():
+    """Sums in parts are made first; those of warps are refused after that."""
+    sch = Schedule(sums(64, 300, axis=0))
+    c, before = library.find_contraction(sch, "S"), sch.func
+    cuts = [gpu.Cut(), gpu.Cut()]
+    cuts[c.spatial[-1]], cuts[c.reduced[0]] = gpu.Cut(lanes=32), gpu.Cut(warps=64)
+    plan = gpu.TilePlan(tuple(cuts), (), c.written, split=2, along=c.reduced[0])
+    with pytest.raises(ScheduleError, match="save nothing"):
+        gpu.make_tiles(sch, c, plan)
+    assert sch.func is before
 
 
 @pytest.mark.parametrize(("columns", "keep"), [(67, "shared"), (130, None), (101, "nothing")])

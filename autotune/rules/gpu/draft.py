@@ -65,11 +65,12 @@ def _is_sure(draft: Draft, gpu: Gpu) -> bool:
 
 def in_rows(
     gpu: Gpu, bytes_moved: float, rows: int, terms: int, *, by: str, warps: int, turns: int = 1,
-    parts: int = 1, sums: int = 1, loops: bool = False,
+    parts: int = 1, sums: int = 1, loops: bool = False, piece: int = 0,
 ) -> list[Work]:  # fmt: skip
     """What threads ask for that share the terms of rows, as `library.gpu.rows` has them: for so
     many sums one after the other, of so many parts of a row, which a second kernel adds up. Few
-    terms are written out, unless there are `loops` over them."""
+    terms are written out, unless there are `loops` over them, of a `piece` in each step if given.
+    """
     from autotune.gpu.waits import UNROLLED
     from autotune.gpu.work import Work
 
@@ -79,7 +80,7 @@ def in_rows(
     }  # fmt: skip
     at_once, share, waits = ways.get(by, (1, gpu.warp * warps, BLOCK_WAITS))
     each = ceil(terms / (share * parts))
-    rounds = 1 if each <= WRITTEN_OUT and not loops else ceil(each / UNROLLED)
+    rounds = 1 if each <= WRITTEN_OUT and not loops else ceil(each / (piece or UNROLLED))
     first = Work(
         ceil(rows / (at_once * turns)) * parts, gpu.warp * warps, bytes=bytes_moved,
         rounds=turns * rounds, waits=turns * sums * waits,

@@ -13,11 +13,15 @@ from autotune.rules.gpu.move import CLOSE, Move, MovePlan, Options, by_time
 from autotune.rules.group import Group, instances, stride_in
 from autotune.rules.plan import Plan
 from schedule import Schedule, ScheduleError, library
-from tensorir import Block, Gpu, IterKind, body_loads, dtype
+from tensorir import Block, Gpu, IterKind, TensorIRError, body_loads, dtype
 
 WARPS = (1, 2, 4, 8, 16)
 PARTS = (1, 4, 16, 64)
 NOTHING: Mapping[str, str] = MappingProxyType({})
+PIECES = (8, 4, 2, 1)
+SHARE = 8
+"""Warps that share rows where a thread has several columns, and rows of it in a step."""
+
 BLOCKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
@@ -71,6 +75,12 @@ def _plans(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> Iterator[Move
         cut = max(n for n in PARTS if n <= max(1, min(parts, terms // gpu.warp)))
         options = {"warps": warps, "parts": PARTS}
         both = [{"warps": n, "parts": parts} for parts in sorted({1, cut}) for n in (8, 16)]
+        if (wide := _side_by_side(sch, group, gpu)) > 1:
+            options["wide"] = (1, wide)
+            cuts = [n for n in PARTS if n <= max(1, parts * wide) and _shares(terms, n)]
+            near = {"warps": SHARE, "wide": wide}
+            both = [*({**near, "parts": n} for n in cuts[:1] + cuts[1:][-1:]),
+                    *({**point, "wide": 1} for point in both)]  # fmt: skip
         yield plan("columns", _columns, options, *both)
         return
     options = {
@@ -112,15 +122,16 @@ def _of_few_terms(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> list[P
 
 def _draft(
     block: Block, gpu: Gpu, bytes_moved: float, warps: int, by: str = "", parts: int = 0,
-    blocks: int = 1, **options: Any,
+    blocks: int = 1, wide: int = 1, **options: Any,
 ) -> Draft:  # fmt: skip
     """What a point asks for: one for columns has `parts`, one for few values `blocks`. Their loops
     over terms are not written out."""
     results, terms = (instances(block, kind) for kind in (IterKind.SPATIAL, IterKind.REDUCE))
     way = by or ("lanes" if parts else "block")
     return in_rows(
-        gpu, bytes_moved, results, terms, by=way, warps=warps, parts=parts or blocks, loops=not by
-    )
+        gpu, bytes_moved, results // wide, terms, by=way, warps=warps, parts=parts or blocks,
+        loops=not by, piece=_piece(terms) if wide > 1 else 0,
+    )  # fmt: skip
 
 
 def contiguous(block: Block) -> IterKind | None:
@@ -129,6 +140,33 @@ def contiguous(block: Block) -> IterKind | None:
         if any(stride_in(load, it.var, block) == 1 for load in body_loads(block)):
             return it.kind
     return None
+
+
+def _side_by_side(sch: Schedule, group: Group, gpu: Gpu) -> int:
+    """Columns of narrow types that a bank's word has, where each row begins with one; 1 where they
+    are no tiles of a contraction."""
+    try:
+        c = library.find_contraction(sch, group.block, group.epilogue)
+    except TensorIRError:  # it has several values
+        return 1
+    if any(axis.extent is None for axis in c.axes):
+        return 1
+    steps = [step for o in c.operands for n, step in enumerate(o.strides) if n != c.spatial[-1]]
+    wide = min(max(1, gpu.bank_bytes // dtype.itemsize(o.dtype)) for o in c.operands)
+    while wide > 1 and (None in steps or any((step or 0) % wide for step in steps)):
+        wide //= 2
+    return wide
+
+
+def _piece(terms: int) -> int:
+    """Rows of a thread in a step, where it has several columns."""
+    return max(n for n in PIECES if terms % n == 0)
+
+
+def _shares(terms: int, parts: int) -> bool:
+    """Whether warps of a block have as many rows each of a part, for two steps at least."""
+    whole = SHARE * parts * _piece(terms)
+    return terms % whole == 0 and terms >= 2 * whole
 
 
 def _inline_padding(sch: Schedule, group: Group) -> None:
@@ -171,9 +209,20 @@ def _outer(block: Block) -> int:
     return sum(it.kind is IterKind.SPATIAL for it in block.iters)
 
 
-def _columns(sch: Schedule, group: Group, warps: int, parts: int) -> None:
+def _columns(sch: Schedule, group: Group, warps: int, parts: int, wide: int = 1) -> None:
+    """Of several columns side by side a thread has each: they are tiles of a contraction."""
     _inline_padding(sch, group)
-    library.gpu.columns(sch, group.block, warps=warps, parts=parts, epilogue=group.epilogue)
+    if wide == 1:
+        library.gpu.columns(sch, group.block, warps=warps, parts=parts, epilogue=group.epilogue)
+        return
+    c = library.find_contraction(sch, group.block, group.epilogue)
+    deep, near = max(c.reduced, key=lambda n: c.axes[n].extent or 0), c.spatial[-1]
+    cut, terms = library.gpu.Cut, c.axes[deep].extent or 1
+    rows = cut(warps=warps, elements=_piece(terms))
+    shares = {near: cut(lanes=Gpu.warp, elements=wide), deep: rows}
+    cuts = tuple(shares.get(n, cut()) for n in range(len(c.axes)))
+    plan = library.gpu.TilePlan(cuts, (), c.written, split=parts, along=deep)
+    library.gpu.make_tiles(sch, c, plan)
 
 
 def _few_values(sch: Schedule, group: Group, blocks: int, warps: int) -> None:

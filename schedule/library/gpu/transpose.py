@@ -178,6 +178,8 @@ class _Transpose(NamedTuple):
         """A copy of an array whose rows begin in other banks."""
         copy, read = shared_copy(self.sch, self.block, name)
         word = max(1, Gpu.bank_bytes // dtype.itemsize(read.buffer.dtype))
+        moved = any(self.last in variables(index) for index in read.indices)
+        require(moved, self.block, f"an axis of one value turns nothing of {name!r}")
         every = 2 if self.sectors else Gpu.banks  # any odd pitch will do, and room is short
         at = dimension_of(read, self.last)
         self.sch.storage_align(copy, read.buffer.name, at, every * word, word)
