@@ -43,7 +43,7 @@ def matrix_form(
     data, weight = _operands(sch, c.block)
     rows = _rows(sch, c.block, data, weight)
     made_here = any(store_of(sch, name).buffer is data.buffer for name in mine)
-    turned = bool({*rows} & {data.indices[-1]})
+    turned = bool({*rows} & {*data.indices[-1:]})
     if not made_here and (turned or len(rows) > 1):
         mine.append(str(sch.reindex(c.block, data.buffer.name)))
     if len(rows) > 1:

@@ -170,3 +170,40 @@ def test_a_candidate_of_many_stages():
     for seed in range(5):
         assert space.contains(space.sample(random.Random(seed)))
     assert space.contains(default_candidate(space))
+
+
+FEW = {
+    "a number and a column": ((), (15, 2), lambda a, b, k, i: a[()] * b[i, k]),
+    "an element and a column": ((4,), (15, 2), lambda a, b, k, i: a[3] * b[i, k]),
+    "two rows": ((40,), (40,), lambda a, b, k: a[k] * b[k]),
+    "a row and a number": ((40,), (), lambda a, b, k: a[k] * b[()]),
+    "two numbers": ((), (), lambda a, b, k: a[()] * b[()]),
+    "rows": ((40,), (30, 40), lambda a, b, k, i: a[k] * b[i, k]),
+}
+"""Products of operands with few dimensions, or none: the shapes, and a term of an element."""
+
+
+@pytest.mark.parametrize("kind", ["float32", "bfloat16", "int8", "bool"])
+@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize("terms", [1, 2])
+def test_products_of_few_dimensions(name, kind, terms):
+    left, right, term = FEW[name]
+    a, b = te.placeholder(left, kind, name="a"), te.placeholder(right, kind, name="b")
+    wide = "float32" if "float" in kind else "int32"
+    k = te.reduce_axis(terms, name="k")
+
+    def element(*at):
+        return te.sum(term(Wide(a, wide), Wide(b, wide), k, *at), axis=k)
+
+    out = te.compute((15,) if term.__code__.co_argcount == 4 else (), element, name="out")
+    check_default(te.create_prim_func([a, b, out], name="few"))
+
+
+class Wide:
+    """A tensor whose elements are read as another type."""
+
+    def __init__(self, tensor, kind):
+        self.tensor, self.kind = tensor, kind
+
+    def __getitem__(self, at):
+        return self.tensor[at].astype(self.kind)
