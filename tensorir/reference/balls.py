@@ -124,8 +124,8 @@ class Balls:
         """
         if not dt.is_float(dtype):
             return Ball(value, ZERO if err is ZERO else np.asarray(err))
-        size = np.abs(value)
-        own = units * (ROUNDOFF[dtype] * size + SMALLEST[dtype])
+        size = np.abs(value)  # of the exact value: what is rounded may be `err` larger
+        own = units * (ROUNDOFF[dtype] * (size + err) + SMALLEST[dtype]) if units else ZERO
         if self.strict and 0 < units <= 1:
             kept = (np.asarray(err) == 0) & representable(value, dtype)
             own = np.where(kept if exactly is None else kept & exactly, 0.0, own)
@@ -242,7 +242,7 @@ class Balls:
         """What `count` terms are merged with: it is in every partial sum."""
         if op != "+":
             return a
-        more = _times(self.sum_growth(count, dtype), np.abs(a.value).astype(np.float64))
+        more = _times(self.sum_growth(count, dtype), np.abs(a.value).astype(np.float64) + a.err)
         return Ball(a.value, a.err + more)
 
     def adds_exactly(

@@ -237,3 +237,22 @@ def test_a_reduction_that_asks_for_what_is_there_so_far_is_run_in_order(body):
     a = np.arange(1, 6, dtype=np.float32)[None] / 4
     held = np.full(1, 2, np.float32), np.full(1, 3, np.float32)
     assert np.allclose(reference(func, a, *held), interpret(func, a, *held), rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32"])
+def test_what_is_rounded_may_be_as_much_larger_as_it_is_off(kind):
+    """A sum that rounds up to 1 has another floor; what is computed of that is rounded as it is,
+    not as the smaller exact value would be."""
+    unit = {"float16": 2.0**-11, "float32": 2.0**-24}[kind]
+    a, b, c = (te.placeholder((1,), kind, name=name) for name in "abc")
+    total = te.compute((1,), lambda i: a[i] + b[i], name="total")
+    floor = te.compute((1,), lambda i: te.floor(total[i]), name="floor")
+    out = te.compute((1,), lambda i: floor[i] + c[i], name="out")
+    func = te.create_prim_func([a, b, c, out])
+    a, b = (np.array([x], kind) for x in (1 - unit, unit / 2))
+    for part in np.linspace(0.1, 0.3, 41):
+        c = np.array([part]).astype(a.dtype)
+        (value,), (bound,) = reference_with_tolerance(func, a, b, c)
+        (found,) = interpret(func, a, b, c)
+        assert float(found[0]) > 1
+        assert abs(float(found[0]) - float(value[0])) <= bound[0] < 1.1
