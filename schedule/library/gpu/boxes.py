@@ -33,7 +33,6 @@ from tensorir import (
     const,
     dtype,
     format_expr,
-    int_value,
     substitute,
     variables,
 )
@@ -81,7 +80,8 @@ def boxes(
         axes = axes_of(sch, block)
         given = f"{len(sizes)} sizes for the {len(axes)} axes of block {block!r}"
         require(len(sizes) == len(axes) and min(sizes) > 0, block, given, "give one for each")
-        turned = {a.buffer.name: a for a in turned_reads(node)[1]}
+        moving, reads = turned_reads(node)
+        turned = {a.buffer.name: a for a in reads}
         require(bool(turned), block, f"block {block!r} reads all in the order that it writes")
         bound = {it.var: it.binding for it in node.iters}
         looped = [i for i in stored_at(node) or () if isinstance(bound.get(i), Var)]
@@ -90,8 +90,7 @@ def boxes(
         split = [sch.split(axis, [None, size]) for axis, size in zip(axes, sizes)]
         outer, inner = [pair[0] for pair in split], [pair[1] for pair in split]
         sch.reorder(*outer, *inner)
-        still = {it.var for it in node.iters if int_value(it.extent) == 1}
-        box = {var: size for var, size in zip(looped, sizes) if var not in still}
+        box = {var: size for var, size in zip(looped, sizes) if var in moving}
         copies = [_copied(sch, block, read, box, sectors) for read in turned.values()]
         for copy in copies:
             sch.compute_at(copy, outer[-1])
