@@ -38,9 +38,7 @@ def search_turn(
         yield
     finally:
         if handle is not None:
-            with suppress(OSError):
-                path.unlink()
-            os.close(handle)
+            _release(path, handle)
 
 
 def _wait(path: Path, name: str, report: Callable[[str], None]) -> int | None:
@@ -81,8 +79,7 @@ def _remove_abandoned(database: Path, own: Path) -> None:
             with suppress(OSError):  # it is another user's, or gone this moment
                 handle = _try_lock(path, os.O_RDWR)
                 if handle is not None:
-                    path.unlink()
-                    os.close(handle)
+                    _release(path, handle)
 
 
 def _try_lock(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> int | None:
@@ -103,6 +100,13 @@ def _try_lock(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> int | None:
         raise
     os.close(handle)
     return None
+
+
+def _release(path: Path, handle: int) -> None:
+    """Remove the file of a lock that is held, and let it go."""
+    with suppress(OSError):
+        path.unlink()
+    os.close(handle)
 
 
 def _owner(path: Path) -> str:
