@@ -105,6 +105,7 @@ if TYPE_CHECKING:
     from tensorir.numbers.philox import PHILOX_STEPS as PHILOX_STEPS
     from tensorir.parts import part_axes as part_axes
     from tensorir.parts import touched as touched
+    from tensorir.passes.facts.intervals import Intervals as Intervals
     from tensorir.passes.facts.lifetimes import keeps_to_itself as keeps_to_itself
     from tensorir.passes.facts.registers import ADDRESSES as ADDRESSES
     from tensorir.passes.facts.registers import ample_registers as ample_registers
@@ -288,6 +289,7 @@ __all__ = lazy_names(
         "tensorir.parts": "part_axes touched",
         "tensorir.passes.gpu.axes": "kernel_roots nest_of threads_of",
         "tensorir.passes.gpu.written_out": "WRITTEN_OUT calls_written",
+        "tensorir.passes.facts.intervals": "Intervals",
         "tensorir.passes.facts.lifetimes": "keeps_to_itself",
         "tensorir.passes.facts.registers": (
             "ADDRESSES ample_registers sum_bytes thread_registers"

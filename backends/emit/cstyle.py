@@ -142,7 +142,7 @@ class CStyleEmitter(ExpressionEmitter):
         if isinstance(value, BinOp) and value.op == "+" and isinstance(value.a, Load):
             load = value.a
             same = load.buffer is s.buffer and all(a is b for a, b in zip(load.indices, s.indices))
-            if same and value not in self.named:
+            if same and value not in self.named and self.is_operator(value):
                 self.line(f"{target} += {self.expr(value.b)};")
                 return
         self.line(f"{target} = {self.expr(value)};")

@@ -175,6 +175,10 @@ class ExpressionEmitter:
         special = self.special_binary.get(e.op)
         return self.binary_operator(e) if special is None else special(self, e)
 
+    def is_operator(self, e: BinOp) -> bool:
+        """Whether `e` is printed as an operator between two sides, which `+=` may stand for."""
+        return True
+
     def binary_operator(self, e: BinOp) -> Text:
         """An operator that C has."""
         precedence, left, right = self.binary_ops[e.op]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from backends.c.emit.conversions import ConversionEmitter
+from backends.c.emit.products import ProductEmitter
 from backends.c.emit.streaming import FENCE, stream_text
 from backends.emit.expressions import ATOM, COMPARE, UNARY, Text
 from tensorir import Buffer, Expr, Load, PrimFunc, Ramp, Stmt, Store, Target, int_value, walk
 from tensorir import dtype as dt
 
 
-class MemoryEmitter(ConversionEmitter):
+class MemoryEmitter(ProductEmitter):
     """Adds loads and stores of vectors to the emitter."""
 
     def __init__(self, func: PrimFunc, target: Target) -> None:

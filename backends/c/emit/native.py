@@ -93,6 +93,30 @@ def upper_half(name: str, dtype: str) -> Native | None:
     return Native(feature, f"(u32x{dt.lanes(dtype)})(({even}) | ({odd} & -1ull << 32))")
 
 
+def product(dtype: str) -> Native | None:
+    """a * b of int32, both of 16 bits: the product of their lower halves."""
+    register = dt.itemsize(dtype) * 8
+    if dt.element(dtype) != "int32" or register not in FEATURES:
+        return None
+    a, b = (f"{_vector(register // 8, 'int16')}{text}" for text in ("a", "(b & 0xffff)"))
+    rest = f", {_vector(64, 'int32')}{{0}}, -1" if register == 512 else ""
+    name = f"__builtin_ia32_pmaddwd{register if register < 512 else '512_mask'}"
+    feature = {128: "__SSE2__", 256: "__AVX2__", 512: "__AVX512BW__"}[register]
+    return Native(feature, f"(i32x{dt.lanes(dtype)}){name}({a}, {b}{rest})")
+
+
+def added_product(dtype: str) -> Native | None:
+    """s + a * b of the same."""
+    if product(dtype) is None:
+        return None
+    lanes = dt.lanes(dtype)
+    own = [f"{_vector(lanes * 4, 'int32')}{text}" for text in ("s", "a", "(b & 0xffff)")]
+    feature = "__AVX512VNNI__"
+    if lanes < 16:
+        feature = f"{feature}) && defined(__AVX512VL__"
+    return Native(feature, f"(i32x{lanes})__builtin_ia32_vpdpwssd_v{lanes}si({', '.join(own)})")
+
+
 def any_far(dtype: str) -> Native | None:
     """Whether a lane of x is beyond what is near, 6000 or (float64) 10^6, or NaN."""
     if dtype == "float64x8":

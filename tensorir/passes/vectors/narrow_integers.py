@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from operator import add, mul
+from collections.abc import Iterable
 
 from tensorir import dtype as dt
-from tensorir.expr import BinOp, Cast, Const, Expr, Select, cast
+from tensorir.expr import BinOp, Cast, Expr, Select, cast
 from tensorir.func import PrimFunc
+from tensorir.passes.facts.intervals import Intervals, parts_of
 from tensorir.passes.rewriting import with_body
 from tensorir.stmt import For, ForKind, Stmt
 from tensorir.visit import map_children, map_own_exprs, transform
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 NARROW = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
-
-EXACT: dict[str, Callable[[int, int], int]] = {"+": add, "*": mul, "min": min, "max": max}
-"""Operations whose extremes are at the ends of intervals, in some order."""
-
-Interval = tuple[int, int]
 
 
 def narrow_integers(func: PrimFunc) -> PrimFunc:
@@ -38,7 +33,7 @@ def narrow_integers(func: PrimFunc) -> PrimFunc:
 class _Narrow:
     def __init__(self) -> None:
         self.memo: dict[Expr, Expr] = {}
-        self.intervals: dict[Expr, Interval | None] = {}
+        self.intervals = Intervals()
         self.made: dict[tuple[Expr, str], Expr] = {}
 
     def stmt(self, stmt: Stmt, inside: bool) -> Stmt:
@@ -57,7 +52,7 @@ class _Narrow:
         if isinstance(e, BinOp) and e.op in COMPARISONS and dt.is_int(e.a.dtype):
             goal = self.type_of(e.a, e.b)
             return None if goal is None else BinOp(e.op, self.cast(e.a, goal), self.cast(e.b, goal))
-        if isinstance(e, Cast) and _parts(e.a) and dt.bits(e.dtype) < dt.bits(e.a.dtype):
+        if isinstance(e, Cast) and parts_of(e.a) and dt.bits(e.dtype) < dt.bits(e.a.dtype):
             goal = self.type_of(e.a, least=dt.bits(e.dtype))
             return None if goal is None else cast(e.dtype, self.cast(e.a, goal))
         return None
@@ -67,7 +62,7 @@ class _Narrow:
         than theirs."""
         if not dt.is_int(roots[0].dtype):
             return None
-        found = [self.interval(step) for step in _steps(roots)]
+        found = [self.intervals.of(step) for step in _steps(roots)]
         known = [interval for interval in found if interval is not None]
         if len(known) < len(found):
             return None
@@ -77,19 +72,11 @@ class _Narrow:
         wide = dt.bits(roots[0].dtype)
         return goal if goal is not None and dt.bits(goal) < wide else None
 
-    def interval(self, e: Expr) -> Interval | None:
-        """The least and the largest value of `e`; None where it may wrap, or have any value."""
-        if e not in self.intervals:
-            parts = _parts(e)
-            ends = [self.interval(part) for part in parts]
-            self.intervals[e] = _joined(e, ends) if parts else _leaf(e)
-        return self.intervals[e]
-
     def cast(self, e: Expr, goal: str) -> Expr:
         """`e`, all steps of which fit, in the type `goal`."""
         key = e, goal
         if key not in self.made:
-            parts = [self.cast(part, goal) for part in _parts(e)]
+            parts = [self.cast(part, goal) for part in parts_of(e)]
             if isinstance(e, Select):
                 self.made[key] = Select(e.cond, *parts)
             elif isinstance(e, BinOp):
@@ -99,48 +86,12 @@ class _Narrow:
         return self.made[key]
 
 
-def _parts(e: Expr) -> tuple[Expr, ...]:
-    """What `e` is computed from in its own type."""
-    if isinstance(e, BinOp) and (e.op in EXACT or e.op == "-"):
-        return e.a, e.b
-    return (e.a, e.b) if isinstance(e, Select) else ()
-
-
 def _steps(roots: Iterable[Expr]) -> set[Expr]:
     """All that is computed for `roots` in their own type."""
     pending = list(roots)
     seen = set(pending)
     while pending:
-        new = [part for part in _parts(pending.pop()) if part not in seen]
+        new = [part for part in parts_of(pending.pop()) if part not in seen]
         seen.update(new)
         pending += new
     return seen
-
-
-def _joined(e: Expr, ends: Sequence[Interval | None]) -> Interval | None:
-    """The interval of an operation on two numbers of known intervals, if it does not wrap."""
-    a, b = ends
-    if a is None or b is None:
-        return None
-    if isinstance(e, Select):
-        return min(a[0], b[0]), max(a[1], b[1])
-    assert isinstance(e, BinOp)
-    if e.op == "-":
-        values = [a[0] - b[1], a[1] - b[0]]
-    else:
-        values = [EXACT[e.op](x, y) for x in a for y in b]
-    low, high = dt.int_limits(e.dtype)
-    return (min(values), max(values)) if low <= min(values) and max(values) <= high else None
-
-
-def _leaf(e: Expr) -> Interval | None:
-    if isinstance(e, Const):
-        return int(e.value), int(e.value)
-    if not isinstance(e, Cast):
-        return None
-    if dt.is_bool(e.a.dtype):
-        return 0, 1
-    if not dt.is_int(e.a.dtype) or dt.bits(e.a.dtype) >= dt.bits(e.dtype):
-        return None
-    low, high = dt.int_limits(e.a.dtype)
-    return None if low < dt.int_limits(e.dtype)[0] else (low, high)
