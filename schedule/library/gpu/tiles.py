@@ -38,7 +38,7 @@ from schedule.library.gpu.thread_sums import operands_of, shared_terms, thread_s
 from schedule.library.gpu.tile_plan import Cut, TilePlan
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
-from tensorir import Const, Expr, Gpu, IterKind, Load, Select, Store, body_loads, walk_exprs
+from tensorir import Expr, Gpu, IterKind, Load, Store, body_loads, walk_exprs
 
 WRITTEN_OUT = 1024
 """Operations of a thread in one step that are written out, at most."""
@@ -265,18 +265,11 @@ class _Tiles:
             if begun != row:  # rows of whole sectors, as what threads share
                 sch.split(begun, [None, in_sector(self.c.operands[tile.operand].dtype)])
         part, *loops = split_for_threads(sch, copy, sizes, tile.vector)
-        if self.waits_for(copy) and (sch.state.loop(part).const_extent or FETCHED + 1) <= FETCHED:
-            sch.unroll(part)
+        if (sch.state.loop(part).const_extent or FETCHED + 1) <= FETCHED:
+            sch.unroll(part)  # what is asked for together is waited for once
         if tile.vector > 1:
             sch.vectorize(loops[-1])
         return dict(zip(kinds, loops))
-
-    def waits_for(self, copy: str) -> bool:
-        """Whether threads compute something of what they fetch, and so wait for it: what is asked
-        for together is waited for once."""
-        value = store_of(self.sch, copy).value
-        parts = (value.a, value.b) if isinstance(value, Select) else (value,)
-        return not all(isinstance(part, (Load, Const)) for part in parts)
 
     def loops_of(self, stage: str) -> dict[int, LoopRef]:
         """The loop of each axis of the result, of the block that stores it."""

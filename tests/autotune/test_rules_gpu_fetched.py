@@ -1,0 +1,38 @@
+"""What a step of a product asks memory for is under way together, whatever its rows are."""
+
+from __future__ import annotations
+
+import pytest
+
+from autotune.gpu.count import works_of
+from autotune.rules import choose
+from tensorir import Gpu, PrimFunc, Target, ops, te
+
+DEVICE = Gpu(Target.parse("cuda -arch=sm_90a"))
+
+
+def product(make, *shapes: tuple[int, ...], dtype: str = "float32") -> PrimFunc:
+    inputs = [te.placeholder(shape, dtype, name=f"x{n}") for n, shape in enumerate(shapes)]
+    return te.create_prim_func([*inputs, make(*inputs)], name="product")
+
+
+PRODUCTS = {
+    "rows of sectors": product(ops.matmul, (2048, 1636), (1636, 36)),
+    "odd": product(ops.matmul, (2047, 1637), (1637, 37)),
+    "one row more": product(ops.matmul, (257, 512), (512, 256)),
+    "halves": product(ops.matmul, (513, 511), (511, 515), dtype="float16"),
+    "doubles": product(ops.matmul, (129, 127), (127, 131), dtype="float64"),
+    "turned": product(lambda a, b: ops.matmul(a, b, transpose_b=True), (284, 1481), (273, 1481)),
+    "batches": product(ops.batch_matmul, (32, 181, 953), (32, 953, 17)),
+    "windows": product(ops.conv2d, (2, 5, 63, 185), (3, 5, 5, 5)),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_a_step_waits_for_memory_once(name):
+    """Elements that are asked for one by one are as many loads, of a loop that compilers write out
+    by fours: odd rows waited up to eight times in each step."""
+    sketch = choose(PRODUCTS[name], DEVICE, None, ()).sketch
+    (plan,) = sketch.plans
+    (work, *_) = works_of(sketch.build(sketch.values()).func, DEVICE)
+    assert work.rounds <= plan.chosen.steps + 1
