@@ -20,6 +20,7 @@ from tensorir.errors import TensorIRError
 from tensorir.expr import Var
 from tensorir.func import DECLARED, PrimFunc
 from tensorir.parts import touched
+from tensorir.passes.facts.intervals import HELD, Interval, Intervals
 from tensorir.scalars import split_order
 from tensorir.stmt import Alloc, Block, Seq, Stmt, seq
 from tensorir.visit import child_stmts, loads, replace_buffers, stmt_exprs, variables, walk
@@ -99,8 +100,17 @@ def split_constants(func: PrimFunc, names: Collection[str]) -> SplitFunc:
         _main(func, [nests[n] for n in stay], constants, crossing),
         buffers=tuple(b for b in func.buffers if b not in written),
         body=replace_buffers(rest, shared),
+        attrs={**func.attrs, **_held(ahead, crossing)},
     )
     return SplitFunc(main, prepare, crossing)
+
+
+def _held(ahead: Stmt, crossing: Sequence[Buffer]) -> dict[str, dict[str, Interval]]:
+    """As an attribute, what packed buffers of integers hold, where that is known."""
+    intervals = Intervals(ahead, crossing)
+    found = {buffer.name: intervals.held(buffer) for buffer in crossing}
+    known = {name: interval for name, interval in found.items() if interval is not None}
+    return {HELD: known} if known else {}
 
 
 def prepare_name(name: str) -> str:

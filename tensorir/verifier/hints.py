@@ -11,6 +11,7 @@ from typing import Any
 
 from tensorir.errors import VerifyError
 from tensorir.func import PrimFunc
+from tensorir.passes.facts.intervals import HELD
 from tensorir.passes.partition_loops import MOST
 from tensorir.passes.swizzle import LARGEST_RUN, SWIZZLE
 from tensorir.passes.vectors.masked_tails import LOOSE, WHOLE
@@ -18,7 +19,7 @@ from tensorir.passes.vectors.pad_rows import ROWS
 from tensorir.stmt import Extern, For
 from tensorir.visit import walk
 
-MADE_BY_LOWERING = (WHOLE, LOOSE, ROWS)
+MADE_BY_LOWERING = (WHOLE, LOOSE, ROWS, HELD)
 
 
 def _is_int(value: Any, least: int = 0) -> bool:

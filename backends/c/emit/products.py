@@ -21,7 +21,7 @@ class ProductEmitter(ConversionEmitter):
 
     @cached_property
     def intervals(self) -> Intervals:
-        return Intervals(self.func.body)
+        return Intervals.within(self.func)
 
     def expr_binop(self, e: BinOp) -> Text:
         found = self._added(e)

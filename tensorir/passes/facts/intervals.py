@@ -8,6 +8,7 @@ from operator import add, mul
 from tensorir import dtype as dt
 from tensorir.buffer import Buffer
 from tensorir.expr import BinOp, Cast, Const, Expr, Load, Select, Var
+from tensorir.func import PrimFunc
 from tensorir.stmt import Alloc, Extern, Let, Stmt, Store
 from tensorir.vector_expr import Broadcast, Shuffle
 from tensorir.visit import walk
@@ -17,14 +18,19 @@ EXACT: dict[str, Callable[[int, int], int]] = {"+": add, "*": mul, "min": min, "
 
 Interval = tuple[int, int]
 
+HELD = "held"
+"""The attribute of a function that has, by name, the least and the largest integer of buffers that
+another one writes."""
+
 
 class Intervals:
-    """Intervals of expressions, of vectors those of all lanes; of what the variables and buffers of
-    a body hold too, if it is given."""
+    """Intervals of expressions, of vectors those of all lanes. If a body is given, what its
+    variables hold is known from it, and what its intermediates do, `buffers` and those that it
+    allocates; of inputs what its function says that they hold (`HELD`)."""
 
-    def __init__(self, body: Stmt | None = None) -> None:
+    def __init__(self, body: Stmt | None = None, buffers: Sequence[Buffer] = ()) -> None:
         self.known: dict[Expr | Buffer, Interval | None] = {}
-        self.values: dict[Var | Buffer, list[Expr]] = {}
+        self.values: dict[Var | Buffer, list[Expr]] = {b: [] for b in buffers if dt.is_int(b.dtype)}
         """What variables are, and what is stored in buffers that nothing else writes."""
         for stmt in () if body is None else walk(body):
             if isinstance(stmt, Alloc) and dt.is_int(stmt.buffer.dtype):
@@ -38,6 +44,13 @@ class Intervals:
                 for part in stmt.parts:
                     self.values.pop(part.buffer, None)
 
+    @classmethod
+    def within(cls, func: PrimFunc) -> Intervals:
+        """Of a lowered function."""
+        made, held = cls(func.body), func.attrs.get(HELD, {})
+        made.known.update({b: (*held[b.name],) for b in func.inputs if b.name in held})
+        return made
+
     def of(self, e: Expr) -> Interval | None:
         """The least and the largest value of `e`; None where it may wrap, or have any value."""
         if e not in self.known:
@@ -50,7 +63,7 @@ class Intervals:
         if isinstance(e, Const):
             return int(e.value), int(e.value)
         if isinstance(e, (Load, Var)):
-            return self._held(e.buffer if isinstance(e, Load) else e)
+            return self.held(e.buffer if isinstance(e, Load) else e)
         if not isinstance(e, Cast):
             return None
         if dt.is_bool(e.a.dtype):
@@ -60,7 +73,7 @@ class Intervals:
         low, high = dt.int_limits(e.a.dtype)
         return None if low < dt.int_limits(e.dtype)[0] else (low, high)
 
-    def _held(self, name: Var | Buffer) -> Interval | None:
+    def held(self, name: Var | Buffer) -> Interval | None:
         """What a variable or a buffer holds. Lanes that a mask leaves out are read as 0."""
         if name not in self.known:
             self.known[name] = None  # of what is made of itself

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from backends import build
-from tensorir import interpret, parse, verify
+from schedule import Schedule
+from tensorir import interpret, parse, te, verify
 
 KINDS = {"i8": "int8", "u8": "uint8", "i16": "int16", "u16": "uint16", "i32": "int32"}
 
@@ -128,3 +129,25 @@ def test_what_buffers_hold_is_known_from_all_that_is_stored_in_them(kind):
     func = parse(INSIDE.format(a=kind, stored=STORED[kind]).strip())
     kernel = agrees(func, "native", values(kind), values("i16"))
     assert ("add_product" in kernel.source) == (kind != "i32")
+
+
+AHEAD = {
+    "converted": ("int16", lambda w, i: w[i].astype("int32"), True),
+    "products": ("uint8", lambda w, i: w[47 - i].astype("int32") * -128, True),
+    "too large": ("int16", lambda w, i: w[i].astype("int32") * 2, False),
+    "large": ("int32", lambda w, i: w[i], False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", AHEAD)
+def test_what_is_made_ahead_of_calls_is_known_in_them(name):
+    kind, stored, fits = AHEAD[name]
+    x, w = te.placeholder((48,), "int16", name="X"), te.placeholder((48,), kind, name="W")
+    p = te.compute((48,), lambda i: stored(w, i), name="P")
+    s = te.compute((48,), lambda i: x[i].astype("int32") * p[i] + 7, name="S")
+    sch = Schedule(te.create_prim_func([x, w, s]))
+    sch.vectorize(sch.split(sch.get_loops("S")[0], [None, 16])[1])
+    a, constant = values("i16"), values({k: n for n, k in KINDS.items()}[kind])
+    kernel = build(sch, "c -threads=1", constants={"W": constant})
+    np.testing.assert_array_equal(kernel(a), interpret(sch.func, a, constant)[0])
+    assert ("add_product" in kernel.source) == fits
