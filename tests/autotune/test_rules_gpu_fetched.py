@@ -36,3 +36,20 @@ def test_a_step_waits_for_memory_once(name):
     (plan,) = sketch.plans
     (work, *_) = works_of(sketch.build(sketch.values()).func, DEVICE)
     assert work.rounds <= plan.chosen.steps + 1
+
+
+@pytest.mark.parametrize("width", [37, 33, 101])
+def test_rows_that_end_within_a_tile_read_operands_no_more_often(width):
+    """Each result of windows asks whether it is there, and what it shares with others is read
+    whether it is or not: three to four times as many reads of shared memory for each product."""
+    whole = reads_for_products((2, 8, 16, 40))
+    assert reads_for_products((2, 8, 16, width)) <= 1.5 * whole
+    assert reads_for_products((2, 8, width, 40)) <= 1.5 * whole
+
+
+def reads_for_products(shape: tuple[int, ...]) -> float:
+    """How often threads read shared memory in a convolution of such images, for each product."""
+    func = product(lambda x, w: ops.conv2d(x, w, padding=1), shape, (32, 8, 3, 3))
+    sketch = choose(func, DEVICE, None, ()).sketch
+    (work,) = works_of(sketch.build(sketch.values()).func, DEVICE)
+    return work.touches / work.float32

@@ -21,7 +21,7 @@ from tensorir.passes.gpu.axes import has_threads
 from tensorir.passes.gpu.vector_accesses import BITS, is_aligned
 from tensorir.passes.rewriting import fresh_names, with_body
 from tensorir.passes.vectors.widen import Lanes, NotVectorizable
-from tensorir.stmt import Alloc, For, ForKind, Seq, Stmt, Store, replace, seq
+from tensorir.stmt import Alloc, For, ForKind, If, Seq, Stmt, Store, replace, seq
 from tensorir.vector_expr import Ramp
 from tensorir.visit import (
     certain_loads,
@@ -48,8 +48,9 @@ def hold_reads(func: PrimFunc) -> PrimFunc:
                                                          R[i * 4 + j] = V[j]
 
     Of nests of unrolled loops that store to registers alone, so that nothing which is read changes
-    meanwhile, and of what they read whatever conditions are. A copy is made in the loops that all
-    of it differs in. Requires vector_accesses.
+    meanwhile, and of what they read whatever conditions of values are. A copy is made in the loops
+    that all of it differs in, and around conditions where some iteration surely reads it: what
+    lies past an end is asked for element by element. Requires vector_accesses.
     """
     if not has_threads(func.body):
         return func
@@ -96,8 +97,12 @@ class _Copy:
 
 def _around(loops: Sequence[For], body: Stmt) -> Stmt:
     for loop in reversed(loops):
-        body = replace(loop, body=body)
+        body = _inside(loop, body)
     return body
+
+
+def _inside(level: For | If, body: Stmt) -> Stmt:
+    return replace(level, then=body) if isinstance(level, If) else replace(level, body=body)
 
 
 def _ramp(index: Expr, loop: For, lanes: int, analyzer: Analyzer) -> Expr:
@@ -113,25 +118,37 @@ def _substituted(s: Store, place: Mapping[Var, Expr]) -> Store:
 
 
 class _Nest:
-    """Loops around stores to registers, one in the other."""
+    """Loops and conditions around stores to registers, one in the other."""
 
-    def __init__(self, loops: tuple[For, ...], stores: tuple[Store, ...]) -> None:
-        self.loops, self.stores = loops, stores
+    def __init__(self, levels: tuple[For | If, ...], stores: tuple[Store, ...]) -> None:
+        self.levels, self.stores = levels, stores
 
     @classmethod
     def of(cls, stmt: Stmt) -> _Nest | None:
         """The nest that a loop begins; None where it is something else."""
-        loops = list[For]()
-        while isinstance(stmt, For):
-            plain = stmt.kind is ForKind.UNROLLED and not stmt.annotations
-            if not plain or stmt.const_extent is None:
+        levels = list[For | If]()
+        while isinstance(stmt, (For, If)):
+            if isinstance(stmt, If):
+                plain = stmt.orelse is None
+            else:
+                plain = stmt.kind is ForKind.UNROLLED and not stmt.annotations
+                plain = plain and stmt.const_extent is not None
+            if not plain:
                 return None
-            loops.append(stmt)
-            stmt = stmt.body
+            levels.append(stmt)
+            stmt = stmt.then if isinstance(stmt, If) else stmt.body
         stores = stmt.stmts if isinstance(stmt, Seq) else (stmt,)
         if not all(isinstance(s, Store) and s.buffer.scope == "local" for s in stores):
             return None
-        return cls(tuple(loops), tuple(s for s in stores if isinstance(s, Store)))
+        return cls(tuple(levels), tuple(s for s in stores if isinstance(s, Store)))
+
+    def loops(self, load: Load, depth: int, moving: bool = True) -> list[int]:
+        """The loops from a level on that move a load, or those that do not."""
+        return [
+            n for n, level in enumerate(self.levels)
+            if n >= depth and isinstance(level, For)
+            and (level.var in load.indices[0].variables) is moving
+        ]  # fmt: skip
 
     def reads(self) -> list[Load]:
         """Single elements of memory that are read in each iteration, from places that nothing in
@@ -148,29 +165,29 @@ class _Nest:
         """The same with loops along which neighbours are read cut into vectors of them."""
         widest = dict[int, int]()
         for load in self.reads():
-            n, lanes = self.neighbours(load, analyzer)
+            n, lanes = self.neighbours(load, 0, analyzer)
             widest[n] = max(lanes, widest.get(n, 1))
-        loops, stores = list[For](), list(self.stores)
-        for n, loop in enumerate(self.loops):
-            lanes, extent = widest.get(n, 1), loop.const_extent or 1
-            loops.append(loop)
+        levels, place = list[For | If](), dict[Var, Expr]()
+        for n, level in enumerate(self.levels):
+            levels.append(level)
+            if isinstance(level, If):
+                levels[-1] = replace(level, cond=substitute(level.cond, place))
+                continue
+            lanes, extent = widest.get(n, 1), level.const_extent or 1
             if 1 < lanes < extent:
-                lane = Var(fresh(f"{loop.var.name}_lane"), loop.var.dtype)
+                lane = Var(fresh(f"{level.var.name}_lane"), level.var.dtype)
                 analyzer.bind(lane, lanes)
                 count = Const(extent // lanes, dt.INDEX)
-                loops[-1:] = [replace(loop, extent=count)]
-                loops.append(replace(loop, var=lane, extent=Const(lanes, dt.INDEX)))
-                place = {loop.var: loop.var * lanes + lane}
-                stores = [_substituted(s, place) for s in stores]
-        return _Nest(tuple(loops), tuple(stores))
+                levels[-1:] = [replace(level, extent=count)]
+                levels.append(replace(level, var=lane, extent=Const(lanes, dt.INDEX)))
+                place[level.var] = level.var * lanes + lane
+        return _Nest(tuple(levels), tuple(_substituted(s, place) for s in self.stores))
 
     def held(self, analyzer: Analyzer, fresh: Callable[[str], str]) -> Stmt:
         """The nest with what it reads again, or neighbours, in registers."""
         copies = list[_Copy]()
         for load in self.reads():
             copies += self.copy(load, analyzer, fresh)
-        if not copies:
-            return _around(self.loops, seq(*self.stores))
         held = {copy.load: Load(copy.array, (copy.place(),)) for copy in copies}
         memo = dict[Expr, Expr]()
 
@@ -178,46 +195,67 @@ class _Nest:
             return map_loads(e, held.get, memo)
 
         body = seq(*[map_own_exprs(s, from_registers) for s in self.stores])
-        for depth in range(len(self.loops), -1, -1):
+        for depth in range(len(self.levels), -1, -1):
             here = [copy for copy in copies if copy.depth == depth]
             body = seq(*[copy.stmt(analyzer) for copy in here], body)
             for copy in here:
                 body = Alloc(copy.array, body)
             if depth:
-                body = replace(self.loops[depth - 1], body=body)
+                body = _inside(self.levels[depth - 1], body)
         return body
 
     def copy(self, load: Load, analyzer: Analyzer, fresh: Callable[[str], str]) -> list[_Copy]:
         """The copy for a load; none where each iteration reads something else, alone."""
-        used = [loop.var in load.indices[0].variables for loop in self.loops]
-        near, lanes = self.neighbours(load, analyzer)
-        depth = min(near, next((n for n, moves in enumerate(used) if not moves), len(used)))
-        inside = [n for n in range(depth, len(used)) if used[n] and n != near]
-        loops = [self.loops[n] for n in (*inside, near) if n < len(used)]
+        within, start = -1, 0
+        while within < start:  # below conditions that may keep all iterations from reading it
+            within = start
+            near, lanes = self.neighbours(load, within, analyzer)
+            again = self.loops(load, within, moving=False)
+            depth = min([near, *again])
+            start = self.behind_conditions(load, depth, analyzer)
+        inside = [n for n in self.loops(load, depth) if n != near]
+        places = [*inside, *[near][: near < len(self.levels)]]
+        loops = [level for n in places if isinstance(level := self.levels[n], For)]
         held = prod(loop.const_extent or 1 for loop in loops)
-        if held > MOST_HELD or (all(used) and lanes == 1):
+        if held > MOST_HELD or (not again and lanes == 1):
             return []
         array = Buffer(fresh(f"{load.buffer.name}_held"), (const(held),), load.dtype, "local")
         return [_Copy(load, array, depth, loops, lanes)]
 
-    def neighbours(self, load: Load, analyzer: Analyzer) -> tuple[int, int]:
-        """The loop along which a load can be of several neighbours, and of how many; behind all
-        loops, and one, where there is none."""
-        for n in range(len(self.loops) - 1, -1, -1):
-            if self.loops[n].var in load.indices[0].variables:
-                lanes = self.vector(load, n, analyzer)
+    def behind_conditions(self, load: Load, depth: int, analyzer: Analyzer) -> int:
+        """The first level where a load can be copied, from `depth` on: where all conditions below
+        are true in one of the iterations that read the same, the first, it is read anyway."""
+        first = {
+            level.var: const(0) for n in self.loops(load, depth, moving=False)
+            if isinstance(level := self.levels[n], For)
+        }  # fmt: skip
+        unsure = [
+            n + 1 for n, level in enumerate(self.levels)
+            if n >= depth and isinstance(level, If)
+            and not analyzer.prove(substitute(level.cond, first))
+        ]  # fmt: skip
+        return max(unsure, default=depth)
+
+    def neighbours(self, load: Load, depth: int, analyzer: Analyzer) -> tuple[int, int]:
+        """The loop from a level on along which a load can be of several neighbours, and of how
+        many; behind all loops, and one, where there is none. No condition parts them."""
+        asked = set[Var]().union(*(x.cond.variables for x in self.levels if isinstance(x, If)))
+        for n in reversed(self.loops(load, depth)):
+            loop = self.levels[n]
+            if isinstance(loop, For) and loop.var not in asked:
+                lanes = self.vector(load, loop, analyzer)
                 if lanes > 1:
                     return n, lanes
-        return len(self.loops), 1
+        return len(self.levels), 1
 
-    def vector(self, load: Load, n: int, analyzer: Analyzer) -> int:
+    def vector(self, load: Load, loop: For, analyzer: Analyzer) -> int:
         """Neighbours along a loop that can be read at once."""
-        extent, index = self.loops[n].const_extent or 1, load.indices[0]
+        extent, index = loop.const_extent or 1, load.indices[0]
         lanes = BITS // dt.bits(load.buffer.dtype)
         while lanes > 1:
             if extent % lanes == 0:
                 try:
-                    ramp = _ramp(index, self.loops[n], lanes, analyzer)
+                    ramp = _ramp(index, loop, lanes, analyzer)
                 except NotVectorizable:
                     return 1
                 near = isinstance(ramp, Ramp) and int_value(ramp.stride) == 1
