@@ -112,10 +112,11 @@ def chain_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[Plan]:
 def _inside(sch: Schedule, chain: Chain) -> int:
     """The most results of a row that a sum has side by side, beside the columns of products: all of
     them are written out."""
-    blocks, rows = sch.state.block, len(chain.sizes)
-    inner = [spatial_sizes(blocks(name))[rows:] for name in chain.statistics]
-    inner += [spatial_sizes(blocks(name))[rows:-1] for name in chain.products]
-    return max(map(prod, inner), default=1)
+    rows = sum(n != 1 for n in chain.sizes)
+    counts = {name: -1 if name in chain.products else None for name in chain.stages}
+    sums = (*chain.statistics, *chain.products)
+    sizes = ([n for n in spatial_sizes(sch.state.block(name)) if n != 1] for name in sums)
+    return max((prod(own[rows : counts[name]]) for name, own in zip(sums, sizes)), default=1)
 
 
 def _plan(base: Schedule, sch: Schedule, chain: Chain, cpu: Cpu) -> ChainPlan:

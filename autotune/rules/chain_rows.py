@@ -93,13 +93,14 @@ def put_in_rows(sch: Schedule, order: RowOrder) -> list[LoopRef]:
     for stage, index_map in order.layouts:
         laid_out(sch, stage, index_map)
     loops = sch.get_loops(end)
-    rows = [loops[at] for at in order.rows]
-    columns = [loops[at] for at in order.columns]
-    if sorted(order.rows + order.columns) != list(order.rows + order.columns):
-        sch.reorder(*rows, *columns)
+    last = max((*order.rows, *order.columns), default=-1) + 1
+    units = [at for at in range(last) if at not in order.rows + order.columns]
+    places = [*order.rows, *units, *order.columns]
+    if places != sorted(places):
+        sch.reorder(*[loops[at] for at in places])
     if order.joined:
-        sch.fuse(*columns)
-    return rows
+        sch.fuse(*[loops[at] for at in order.columns])
+    return [loops[at] for at in order.rows]
 
 
 def stored_apart(sch: Schedule, last: str) -> None:
