@@ -6,7 +6,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := $(VENV)/.stamp-run
 DEV    := $(VENV)/.stamp-dev
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Bytecode of what is imported is made when it is: that of all packages takes half a minute.
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
 # Many tests start Python. Who wants no bytecode beside the sources has it in $(VENV).
 ifneq ($(PYTHONDONTWRITEBYTECODE),)

@@ -87,9 +87,10 @@ class _Search:
             if load.buffer in buffers
         ]
         common = frozenset.intersection(*[user.loops for user in users])
+        where = {index: n for n, index in enumerate(stored)}  # a tuple would ask which are equal
         places: dict[Var, Expr] = {}
         for it in node.iters:
-            at = {point[stored.index(it.var)] for point in read} if it.var in stored else set()
+            at = {point[where[it.var]] for point in read} if it.var in where else set()
             places[it.var] = at.pop() if len(at) == 1 else self.place(name, it, at, common)
         values = list(places.values())
         kept = [v for v in common if determines(values, v, self.extents, self.analyzer)]

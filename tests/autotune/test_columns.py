@@ -182,6 +182,7 @@ def places():
 KINDS = {**PROGRAMS, **{f.__name__: f for f in (tensorized, recurrence, turned, places)}}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", KINDS)
 def test_a_formula_tells_the_cycles_of_all_sketches(name):
     """Of whatever rules: the same of each candidate alone."""

@@ -51,6 +51,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["float32", "float16"])
 @pytest.mark.parametrize(("shape", "axis", "by"), CASES)
 def test_no_point_that_formulas_leave_out_is_better(

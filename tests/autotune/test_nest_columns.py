@@ -117,6 +117,7 @@ def test_the_time_of_a_stage_is_the_draft_of_what_is_built(make):
     np.testing.assert_allclose(times[copied], wanted[copied], rtol=0.1)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("make", SEVERAL)
 def test_columns_of_stages_are_the_features_of_their_blocks(make):
     """Of those at the root, and of those in a loop of their user, where tiles divide axes; threads

@@ -92,12 +92,13 @@ def test_a_renamed_row_gets_the_same_schedule(number):
 @pytest.mark.parametrize("name", ops.OPERATORS)
 def test_every_operator_has_a_default_schedule_whatever_its_names(name, samples):
     """Of all examples, symbolic sizes, no elements, one, several outputs; names are changed in the
-    first, and in the last where that has a reduction and this is no run of all tests. No share of
-    the examples has all rules that they all have."""
+    first, and in the last where that has a reduction. No share of the examples has all rules that
+    they all have; but names are changed of one operator in three in a run of all tests."""
     last = len(ops.OPERATORS[name].examples) - 1
+    other_names = not samples or list(ops.OPERATORS).index(name) % 3 == 0
     for number in range(last + 1):
         func = ops.prim_func(name, number)
-        if number == 0 or (number == last and reduces(func) and not samples):
+        if other_names and (number == 0 or number == last and reduces(func)):
             schedule = assert_names_are_nothing(func, "letters")
         else:
             schedule = planned(func)[1]

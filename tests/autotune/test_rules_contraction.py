@@ -53,6 +53,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CASES)
 def test_convolutions_are_contractions(name):
     func = CASES[name]

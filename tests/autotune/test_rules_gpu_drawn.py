@@ -36,7 +36,7 @@ def beyond(row: Row) -> float:
     return max(1.0, met, moved / most_transactions(row.family, least, DEVICE))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_few_of_what_is_drawn_ask_for_more_than_their_limits(seed):
     times = {row.name: beyond(row) for row in drawn(seed, DRAWN)}

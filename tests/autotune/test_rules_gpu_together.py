@@ -17,6 +17,7 @@ EMULATOR = "cuda-emulator -arch=sm_90a"
 CHECKED = f"{EMULATOR} -check=races,uninitialised"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name, shape, axis", [
     ("any", (9, 70), 1), ("all", (9, 70), 1), ("any", (70, 9), 0), ("all", (2, 900), 1),
     ("any", (3, 5, 40), (0, 2)), ("all", (5000,), 0),
@@ -99,6 +100,7 @@ def with_itself(name: str, m: int, n: int) -> PrimFunc:
     return te.create_prim_func([read, te.compute((size, size), term, name="o")], name="itself")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", [(64, 64), (70, 65), (129, 70)])
 @pytest.mark.parametrize("name", ["rows", "columns", "square", "differences"])
 def test_a_matrix_times_itself_is_fetched_twice(name: str, shape: Any, cache: ObjectCache) -> None:

@@ -27,6 +27,7 @@ def proposed(space: Space) -> Iterator[Candidate]:
         yield from (space.sample(rng, name) for _ in range(SAMPLES))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_candidates_are_built_or_refused(name):
     space = make_space(PROGRAMS[name](), device_of(resolve("c")))

@@ -33,7 +33,7 @@ import checks  # noqa: E402
 import gpu_checks  # noqa: E402
 import gpu_traces  # noqa: E402
 
-from backends import BuildError, CompiledKernel  # noqa: E402
+from backends import BuildError, CompiledKernel, ObjectCache  # noqa: E402
 from backends.build import backend_of  # noqa: E402
 from backends.call.signature import Signature  # noqa: E402
 from backends.cuda.emulated import Emulated  # noqa: E402
@@ -87,12 +87,15 @@ def in_order(func: PrimFunc, inputs: Sequence[Any], numbers: Mapping[str, Any]) 
 
 
 def findings(
-    seeds: Iterable[int], target: Target = WATCHED, refused: Counter[str] | None = None
+    seeds: Iterable[int],
+    target: Target = WATCHED,
+    refused: Counter[str] | None = None,
+    cache: ObjectCache | None = None,
 ) -> Iterator[tuple[int, str | None]]:
     """For each seed that gives a program, what is wrong with it; None where nothing is.
 
     What no GPU can have, as shared memory of a size that only a call tells, lowering refuses, and
-    `refused` counts the reasons.
+    `refused` counts the reasons. What is compiled is looked for in `cache`, if there is one.
     """
     batch: list[tuple[Program, PrimFunc]] = []
     for seed in seeds:
@@ -106,10 +109,10 @@ def findings(
             continue
         batch.append((drawn, lowered))
         if len(batch) == TOGETHER:
-            yield from _run(batch, target)
+            yield from _run(batch, target, cache)
             batch = []
     if batch:
-        yield from _run(batch, target)
+        yield from _run(batch, target, cache)
 
 
 def _lowered(drawn: Program, target: Target, refused: Counter[str] | None) -> PrimFunc | None:
@@ -122,15 +125,15 @@ def _lowered(drawn: Program, target: Target, refused: Counter[str] | None) -> Pr
 
 
 def _run(
-    batch: Sequence[tuple[Program, PrimFunc]], target: Target
+    batch: Sequence[tuple[Program, PrimFunc]], target: Target, cache: ObjectCache | None = None
 ) -> Iterator[tuple[int, str | None]]:
     lowered = [ir for _, ir in batch]
     try:
-        emulator = Emulator(cuda_text(lowered[-1], target, *lowered[:-1]).source)
+        emulator = Emulator(cuda_text(lowered[-1], target, *lowered[:-1]).source, cache=cache)
         emulator.compile(checked=bool(target.check))
     except BuildError as error:
         for each in batch if len(batch) > 1 else ():
-            yield from _run([each], target)
+            yield from _run([each], target, cache)
         if len(batch) == 1:
             yield batch[0][0].seed, str(error)
         return

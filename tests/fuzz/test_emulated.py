@@ -18,8 +18,8 @@ from tensorir.passes.rewriting import NOTHING, replace_stmts, with_body  # noqa:
 pytestmark = pytest.mark.filterwarnings("ignore::backends.gpu.limits.OneThread")
 
 
-def test_seeds_have_no_findings():
-    found = dict(emulated.findings(range(9000, 9030)))
+def test_seeds_have_no_findings(cache):
+    found = dict(emulated.findings(range(9000, 9030), cache=cache))
     assert len(found) > 25
     assert {seed: wrong for seed, wrong in found.items() if wrong} == {}
 
@@ -48,7 +48,7 @@ def test_schedules_for_gpus_alone(monkeypatch, capsys):
     assert "5 programs on the emulator" in said and "2 findings; the last seed is 9010" in said
 
 
-def test_programs_without_their_barriers_are_found(monkeypatch):
+def test_programs_without_their_barriers_are_found(monkeypatch, cache):
     """Of the barriers that lowering leaves, none may go."""
 
     def lower(func, target):
@@ -59,7 +59,7 @@ def test_programs_without_their_barriers_are_found(monkeypatch):
 
     original, removed = emulated.lower, []
     monkeypatch.setattr(emulated, "lower", lower)
-    found = dict(emulated.findings(range(9000, 9060, 2)))
+    found = dict(emulated.findings(range(9000, 9060, 2), cache=cache))
     needed = [seed for seed, count in zip(found, removed, strict=True) if count]
     assert len(needed) > 5
     wrong = [seed for seed, text in found.items() if text]
