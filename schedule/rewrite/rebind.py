@@ -33,10 +33,14 @@ def rebind(stmt: Stmt, values: Mapping[Var, Expr], guard: Expr | None, analyzer:
         analyzer.bind(stmt.var, stmt.extent)
     if not isinstance(stmt, Block):
         return map_children(stmt, lambda child: rebind(child, values, guard, analyzer))
-    iters = tuple(
-        map_iter(it, lambda e: analyzer.simplify(substitute(e, values))) for it in stmt.iters
-    )
-    predicate = analyzer.simplify(substitute(stmt.predicate, values))
+
+    def rebound(e: Expr) -> Expr:
+        """What no replaced variable is in stays as it was."""
+        new = substitute(e, values)
+        return e if new is e else analyzer.simplify(new)
+
+    iters = tuple([map_iter(it, rebound) for it in stmt.iters])
+    predicate = rebound(stmt.predicate)
     if guard is not None:
         predicate = binary("and", predicate, analyzer.simplify(guard))
     return replace(stmt, iters=iters, predicate=predicate)

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from tensorir.analysis.block_accesses import blocks_below, written
-from tensorir.arith import Analyzer, determines_all, tells_apart
+from tensorir.analysis.independence import analyzer_of
+from tensorir.arith import determines_all, tells_apart
 from tensorir.buffer import Buffer
 from tensorir.errors import VerifyError
 from tensorir.expr import Expr, Var, int_value
@@ -94,11 +95,7 @@ def _repeating(
     open_ = [v for v, extent in inside if v not in direct and int_value(extent) not in (0, 1)]
     if not open_:
         return None
-    analyzer = Analyzer()
-    analyzer.bind_sizes(sizes)
-    for var, extent in ranges:
-        analyzer.bind(var, extent)
-    extents = dict(inside)
+    analyzer, extents = analyzer_of(sizes, dict(ranges)), dict(inside)
     if determines_all(bindings, open_, extents, analyzer):
         return None  # whatever the predicate says
     known, outside = analyzer.assuming(predicate), [var for var, _ in ranges[:first]]
