@@ -74,7 +74,7 @@ def _innermost_common(uses: list[Access], reads: Finds) -> int:
             return n
         if isinstance(stmt, For) and "pipeline" in stmt.annotations and depth > n:
             # What passes between the stages of a pipeline is read in a later iteration.
-            if not reads.self_contained(n + 1):
+            if reads.passes_on(n + 1) or not reads.self_contained(n + 1):
                 return n
     return depth
 

@@ -69,6 +69,27 @@ class Finds:
             return True
         return all([use.is_write or self._finds(n, depth) for n, use in enumerate(self.uses)])
 
+    def passes_on(self, depth: int) -> bool:
+        """Whether some read below `depth` is of no element that is written there, as those of the
+        stages of a pipeline are, where intervals alone tell it. It is then not self-contained."""
+        writes = [use for use in self.uses if use.is_write]
+        return any(
+            [
+                not use.is_write and all([self._apart(use, write, depth) for write in writes])
+                for use in self.uses
+            ]
+        )
+
+    def _apart(self, read: Access, write: Access, depth: int) -> bool:
+        """Whether some dimension tells that two accesses have no element in common below `depth`."""
+        for mine, theirs in zip(read.indices, write.indices):
+            one = relax(mine, running(read, depth), self.analyzer)
+            other = relax(theirs, running(write, depth), self.analyzer)
+            for a, b in ((one, other), (other, one)):
+                if a and b and self.analyzer.prove(binary("<=", a.low + a.extent, b.low)):
+                    return True
+        return False
+
     def _finds(self, place: int, depth: int) -> bool:
         """Whether the read `uses[place]` finds its element."""
         read = self.uses[place]
