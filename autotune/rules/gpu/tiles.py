@@ -160,8 +160,8 @@ class _Search:
         whole sectors of their rows."""
         plan, cuts, laid = counts.plan, list(counts.plan.cuts), []
         for n in self.can_be_laid:
-            o, now = self.c.operands[n], self.tile(n, plan, self.c.moving[n], True)
-            after = library.gpu.StagedTile(library.gpu.laid_out(self.c, (n,)), plan, n)
+            o, now = self.c.operands[n], self.tile(n, plan, True)
+            after = library.gpu.StagedTile(self.alone_laid[n], plan, n)
             saved = counts.blocks * counts.steps * (now.sectors - after.sectors)
             if saved > library.gpu.copied_bytes(self.c, n) / Gpu.sector_bytes:
                 laid.append(n)
@@ -174,8 +174,8 @@ class _Search:
 
     def from_sectors(self, plan: library.gpu.TilePlan) -> library.gpu.TilePlan:
         """The same with rows fetched from where their sectors begin, if there are such."""
-        moved, found = self.c.moving, replace(plan, sectors=True)
-        every = (self.tile(n, found, moved[n], True) for n in plan.shared)
+        found = replace(plan, sectors=True)
+        every = (self.tile(n, found, True) for n in plan.shared)
         return found if any(tile.from_sectors for tile in every) else plan
 
     @cached_property
@@ -187,9 +187,13 @@ class _Search:
             o = self.c.operands[n]
             row = o.shape[o.row] if o.row > 0 and None not in o.shape else 0
             if (row or 0) % library.gpu.in_sector(o.dtype) and n not in self.gathered:
-                after = library.gpu.laid_out(self.c, (n,)).operands[n]
-                found += [n] * (None not in after.strides)
+                found += [n] * (None not in self.alone_laid[n].operands[n].strides)
         return found
+
+    @cached_property
+    def alone_laid(self) -> dict[int, library.Contraction]:
+        """The contraction with one of the shared operands laid out ahead, each by itself."""
+        return {n: library.gpu.laid_out(self.c, (n,)) for n in self.shared}
 
     def run(self) -> list[TileCounts]:
         if not self.bitwise and (thin := list(thin_plans(self.c, self.sides, self.extent))):
@@ -227,21 +231,20 @@ class _Search:
         """What plans take, of those that can be launched; `rough` before banks are looked at."""
         every = list(plans)
         used = {n for plan in every for n in plan.shared}
-        tiles = {
-            n: [self.tile(n, plan, axes, rough) for plan in every]
-            for n, axes in enumerate(self.c.moving)
-            if n in used
-        }
+        tiles = {n: [self.tile(n, plan, rough) for plan in every] for n in sorted(used)}
         return TileColumns(self.c, self.gpu, every, tiles, rough).rows()
 
     def tile(
-        self, n: int, plan: library.gpu.TilePlan, axes: Sequence[int], rough: bool
+        self, n: int, plan: library.gpu.TilePlan, rough: bool
     ) -> library.gpu.StagedTile:
-        """What a plan fetches of an operand that some axes move; if `rough` by sizes alone."""
-        laid = n in plan.laid
-        key = (n, laid, plan.sectors, *([plan.cuts[a].total for a in axes] if rough else plan.cuts))
+        """What a plan fetches of an operand; if `rough` by sizes alone. Of axes that do not move it
+        nothing matters but the lanes that read the same."""
+        laid, cuts = n in plan.laid, plan.cuts
+        own = [cuts[axis] for axis in self.c.moving[n]]
+        how = [cut.total for cut in own] if rough else [*own, *[cut.lanes for cut in cuts]]
+        key = (n, laid, plan.sectors, *how)
         if key not in self.known:
-            c = library.gpu.laid_out(self.c, (n,)) if laid else self.c
+            c = self.alone_laid[n] if laid else self.c
             self.known[key] = library.gpu.StagedTile(c, plan, n)
         return self.known[key]
 
