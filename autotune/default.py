@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from autotune.arguments import check_func, check_names, instance
 from autotune.calibration.device import device_for
+from autotune.collecting import collected_seldom
 from autotune.rules import choose, make_space
 from schedule import Schedule
 from tensorir import DEFAULT_NUMERICS, Costs, PrimFunc, Target, check_numerics
@@ -67,8 +68,9 @@ def default_schedule(
         known = shipped_schedule(func, target, constants, numerics or DEFINITIONS_OWN)
         if known is not None:
             return known
-    sketch = choose(func, device_for(target, costs), numerics, constants).sketch
-    return sketch.build(sketch.values(constants))
+    with collected_seldom():
+        sketch = choose(func, device_for(target, costs), numerics, constants).sketch
+        return sketch.build(sketch.values(constants))
 
 
 def search_space(
@@ -93,5 +95,6 @@ def search_space(
     """
     check_func(func)
     check_numerics(numerics)
-    device = device_for(target, costs)
-    return make_space(func, device, numerics, seed, check_names(func, constants))
+    constants, device = check_names(func, constants), device_for(target, costs)
+    with collected_seldom():
+        return make_space(func, device, numerics, seed, constants)

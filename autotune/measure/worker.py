@@ -16,14 +16,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from autotune.collecting import COLLECTED
 from autotune.measure.cold import ColdCaches
 from autotune.measure.externs import declare
 from autotune.measure.job import ERROR_CHARS, Failure, Job
 from autotune.measure.reference import Reference
-
-COLLECTED = 100_000
-"""New objects after which those that refer to each other in circles are looked for: schedules and
-their programs are trees of thousands that live until a candidate is built."""
 
 
 def main() -> None:
@@ -54,8 +51,7 @@ def main() -> None:
 
 
 def _collect_seldom() -> None:
-    """Python looks for circles after every 700 new objects, and over and over at what was imported:
-    that took an eighth of the time of making and lowering candidates."""
+    """What was imported is not looked at again (`autotune/collecting.py`)."""
     gc.freeze()
     gc.set_threshold(COLLECTED)
 

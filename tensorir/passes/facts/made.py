@@ -81,7 +81,7 @@ class Finds:
         )
 
     def _apart(self, read: Access, write: Access, depth: int) -> bool:
-        """Whether some dimension tells that two accesses have no element in common below `depth`."""
+        """Whether a dimension tells that two accesses have no element in common below `depth`."""
         for mine, theirs in zip(read.indices, write.indices):
             one = relax(mine, running(read, depth), self.analyzer)
             other = relax(theirs, running(write, depth), self.analyzer)
