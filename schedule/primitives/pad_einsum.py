@@ -31,10 +31,12 @@ from tensorir import (
     Var,
     all_of,
     binary,
+    const,
     map_exprs,
     neutral,
     replace,
     select,
+    substitute,
     transform,
     variables,
 )
@@ -70,7 +72,8 @@ def pad_einsum(
         - what it reads at other variables is computed as a whole before it
         - no other block writes the buffer
         - the rounded extents are known to be no smaller, which can fail for symbolic ones
-        - the block is alone in its nest, one serial loop without annotation per variable
+        - the block is alone in its nest, one serial loop without annotation per variable; no padded
+          one is in a condition of the block, which leaves the first term of each result
     """
     node = state.block(block)
     require(
@@ -95,7 +98,7 @@ def pad_einsum(
     _reads_cover(form, [it.var for it in grown if it.kind is IterKind.REDUCE])
     hint = "pad_einsum before decompose_reduction"
     require_sole_writer(state, form.store.buffer, block, hint=hint)
-    _own_nest(state, node)
+    _own_nest(state, node, {it.binding for it in grown})
     return _Padding(state, form, grown, sizes).run()
 
 
@@ -123,8 +126,9 @@ def _reads_cover(form: Einsum, reduced: list[Var]) -> None:
         )
 
 
-def _own_nest(state: State, node: Block) -> None:
-    """Refuse unless the block is alone in one plain loop for each of its variables."""
+def _own_nest(state: State, node: Block, grown: set[Expr]) -> None:
+    """Refuse unless the block is alone in one plain loop for each of its variables; a condition, as
+    of a last part that is shorter, has none that grow, and leaves each result its first term."""
     path = state.block_path(node.name)
     above = path[path.index(top_statement(state, node.name)) : -1]
     loops = {stmt.var: stmt for stmt in above if isinstance(stmt, For)}
@@ -133,8 +137,13 @@ def _own_nest(state: State, node: Block) -> None:
         len(loops) == len(above) == len(node.iters) == len(set(bound))
         and all(b in loops for b in bound)
         and all(loops[it.binding].extent is it.extent for it in node.iters)  # type: ignore[index]
-        and node.predicate is TRUE
     )
+    if plain and node.predicate is not TRUE:
+        analyzer = state.analyzer()
+        analyzer.bind_all({loop.var: loop.extent for loop in loops.values()})
+        first = {it.binding: const(0) for it in node.iters if it.kind is IterKind.REDUCE}
+        begun = analyzer.prove(substitute(node.predicate, first))
+        plain = begun and grown.isdisjoint(node.predicate.variables)
     require(
         plain,
         node.name,

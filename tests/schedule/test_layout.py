@@ -217,6 +217,26 @@ class TestPadEinsum:
         sch = Schedule(parse(text))
         refused(sch.pad_einsum, "C", [1, 2], match="computes only the part of 'B'")
 
+    @pytest.mark.parametrize("padding", [[4, 1, 1, 1], [1, 8, 1, 1], [4, 8, 1, 1]])
+    def test_the_last_part_of_a_sum_may_be_shorter(self, matmul, check, padding):
+        sch = Schedule(matmul(7, 13, 10))
+        part, _ = sch.split("k", [None, 4])
+        made = sch.rfactor("C", part)
+        refused(sch.pad_einsum, made, [1, 1, 1, 3], match="not at vk_1 alone")
+        refused(sch.pad_einsum, made, [1, 1, 2, 1], match="not at vk_0 alone")
+        sch.pad_einsum(made, padding)
+        check(sch)
+
+    @pytest.mark.parametrize("condition", ["i < 3", "k >= 1", "i + k >= 2", "j < 5"])
+    def test_conditions_without_which_a_result_has_no_first_term_are_refused(
+        self, matmul, condition
+    ):
+        """What cuts the result would read what is never written."""
+        text = str(matmul(7, 8, 5))
+        text = text.replace("with init", f"where({condition})\n            with init")
+        why = "not alone in one loop|no reduction by one"
+        refused(Schedule(parse(text)).pad_einsum, "C", [1, 3, 1], match=why)
+
     def test_infinities_stay_where_they_are(self, matmul):
         sch = Schedule(matmul(3, 5, 3))
         sch.pad_einsum("C", [2, 4, 2])

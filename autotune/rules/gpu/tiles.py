@@ -394,7 +394,8 @@ class _Search:
         return last is not None and last % 4 == 0 and size <= 4
 
     def split(self, counts: TileCounts) -> Iterator[library.gpu.TilePlan]:
-        """Parts of the longest sum for blocks of threads of their own."""
+        """Parts of the longest sum for blocks of threads of their own, of whole steps; the last one
+        may be shorter."""
         if counts.blocks >= self.gpu.multiprocessors:
             return
         most = 2 * self.gpu.multiprocessors * max(1, counts.at_once) / counts.blocks
@@ -402,10 +403,7 @@ class _Search:
         axis = max(c.reduced, key=self.extent)
         many = self.extent(axis) // plan.cuts[axis].total
         for count in SPLITS:
-            if (
-                count <= min(many - 1, most)
-                and self.extent(axis) % (count * plan.cuts[axis].total) == 0
-            ):
+            if count <= min(many - 1, most):
                 yield replace(plan, split=count, along=axis)
 
 

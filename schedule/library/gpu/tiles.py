@@ -68,7 +68,8 @@ def make_tiles(sch: Schedule, c: Contraction, plan: TilePlan) -> None:
         if plan.split < 2:
             _Tiles.of(sch, c, plan).run()
             return
-        part = partial_sums(sch, c, Partial(plan.along, plan.split, "parts"))
+        step = plan.cuts[plan.along].total  # parts of whole steps are alike but for the last one
+        part = partial_sums(sch, c, Partial(plan.along, plan.split, "parts", step))
         _Tiles.of(sch, part, _of_parts(c, part, plan)).run()
         adding = find_contraction(sch, c.block, c.last)
         _Tiles.of(sch, adding, adding_plan(adding)).run()

@@ -1,0 +1,83 @@
+"""Long sums in parts of blocks of threads, of any length: the last part may be shorter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from autotune.gpu.count import works_of
+from autotune.gpu.work import cycles
+from autotune.rules import choose
+from backends import build
+from benchmarks.general.form import numbers
+from schedule import Schedule
+from tensorir import Gpu, PrimFunc, Target, ops, reference, te
+
+TARGET = "cuda-emulator -arch=sm_90a"
+DEVICE = Gpu(Target.parse(TARGET))
+
+MORE = 1.25
+"""Times as long as with a length that parts divide."""
+
+
+def counted(x: te.Tensor) -> te.Tensor:
+    """How often each of some numbers is there: a sum that is no product."""
+    k = te.reduce_axis(x.shape[0], name="k")
+    one, none = te.const(1, "int32"), te.const(0, "int32")
+    return te.compute((64,), lambda n: te.sum(te.if_then_else(x[k] == n, one, none), axis=k))
+
+
+LONG: dict[str, Callable[[int, int, int], PrimFunc]] = {
+    "product": lambda m, n, k: program(ops.matmul, (m, k), (k, n)),
+    "of rows": lambda m, n, k: program(
+        lambda a, b: ops.matmul(a, b, transpose_b=True), (m, k), (n, k)
+    ),
+    "of columns": lambda m, n, k: program(
+        lambda a, b: ops.matmul(a, b, transpose_a=True), (k, m), (k, n)
+    ),
+    "batches": lambda m, n, k: program(ops.batch_matmul, (2, m, k), (2, k, n)),
+    "with what is done to it": lambda m, n, k: program(
+        lambda a, b: ops.relu(ops.matmul(a, b)), (m, k), (k, n)
+    ),
+    "windows": lambda m, n, k: program(ops.conv2d, (1, k, 4, 8), (m, k, 3, 3)),
+    "no product": lambda m, n, k: program(counted, (k,), dtype="int32"),
+}
+
+
+def program(make, *shapes: tuple[int, ...], dtype: str = "float32") -> PrimFunc:
+    inputs = [te.placeholder(shape, dtype, name=f"x{n}") for n, shape in enumerate(shapes)]
+    return te.create_prim_func([*inputs, make(*inputs)], name="program")
+
+
+def scheduled(func: PrimFunc) -> tuple[list[str], Schedule]:
+    sketch = choose(func, DEVICE, None, ()).sketch
+    return [plan.name for plan in sketch.plans], sketch.build(sketch.values())
+
+
+def taken(func: PrimFunc) -> float:
+    return cycles(works_of(scheduled(func)[1].func, DEVICE), DEVICE)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("terms", [16411, 16388])
+@pytest.mark.parametrize("name", LONG)
+def test_a_sum_of_any_length_takes_as_long_as_one_that_parts_divide(name, terms):
+    """One of 16,411 terms, a prime, had no parts, and took up to 37 times as long."""
+    make = LONG[name]
+    assert taken(make(64, 64, terms)) <= MORE * taken(make(64, 64, 16384))
+    assert taken(make(61, 67, terms)) <= MORE * taken(make(61, 67, 16384))
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("sizes", [(16, 24, 4099), (17, 19, 2053), (33, 24, 2050)])
+@pytest.mark.parametrize("name", LONG)
+def test_shorter_last_parts_add_up(name, sizes, cache):
+    func = LONG[name](*sizes)
+    plans, sch = scheduled(func)
+    assert plans == ["product"]
+    arrays = numbers(func)
+    checked = f"{TARGET} -check=bounds,races,uninitialised"
+    found = build(sch, checked, cache=cache)(*arrays)
+    np.testing.assert_array_equal(found, reference(func, *arrays)[0])
