@@ -55,7 +55,7 @@ def cpu_passes(target: Target) -> list[tuple[str, Pass]]:
         ("join_branches", join_branches),
         ("pad_rows", lambda f: pad_rows(f, bits, masked)),
         ("flatten_buffers", flatten_buffers),
-        ("transpose_tiles", lambda f: transpose_tiles(f, bits)),
+        ("transpose_tiles", lambda f: transpose_tiles(f, bits, masked)),
         ("narrow_integers", narrow_integers),
         ("unroll_registers", unroll_registers),
         ("vectorize", lambda f: vectorize(f, bits, masked)),

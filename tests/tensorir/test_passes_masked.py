@@ -126,6 +126,10 @@ with alloc(T, f32[3, 14], scope="local"):
 """
     func = pad_rows(func_of(body), 512)
     assert func.attrs == {"align": {"T": [0, 16, 0]}, "rows": {"T": [14, 16]}}
+    units = body.replace("14]", "14, 1, 1]").replace("T[i, j]", "T[i, j, 0, 0]")
+    units = units.replace("T[0, 0]", "T[0, 0, 0, 0]")
+    func = pad_rows(func_of(units), 512)
+    assert func.attrs == {"align": {"T": [0, 16, 0]}, "rows": {"T": [14, 16]}}
     for other in (body.replace("14", "24"), body.replace(', scope="local"', "")):
         before = func_of(other)
         assert pad_rows(before, 512) is before

@@ -69,6 +69,38 @@ def test_a_tile_is_read_in_vectors_along_its_columns(height, width, bits, count,
         np.testing.assert_array_equal(interpret(program, a)[0], want)
 
 
+MASKS = Target("c", vector_bits=512, features=("avx512bw", "avx512f", "avx512vl"))
+BESIDE = """
+@prim_func
+def beside(A: {dtype}[{cells}], B: {dtype}[{cells}]):
+    with alloc(T, {dtype}[{width}, {height}], scope="local"):
+        for j in range({width}):
+            for i in vectorized({height}):
+                T[j, i] = A[j * {height} + i] {more}
+        for i in unrolled({height}):
+            for j in vectorized({width}):
+                B[i * {width} + j] = T[j, i]
+"""
+
+
+@pytest.mark.parametrize("dtype", ["f32", "i16", "f64"])
+@pytest.mark.parametrize("width", [4, 8, 14, 16, 33])
+@pytest.mark.parametrize("height", [5, 7, 9, 13, 14, 15, 29, 31])
+def test_what_fills_more_than_half_of_a_vector_is_read_as_one(height, width, dtype):
+    """And what it is read from is written in such vectors, too: rows have room for all lanes."""
+    lanes = {"f32": 16, "i16": 32, "f64": 8}[dtype]
+    more = {"f32": "+ 1.0", "i16": "+ i16(1)", "f64": "+ f64(1.0)"}[dtype]
+    cells = height * width
+    sizes = dict(height=height, width=width, cells=cells)
+    func = parse(BESIDE.format(dtype=dtype, more=more, **sizes).strip())
+    low = lower(func, MASKS)
+    a = np.arange(cells).astype({"f32": "f4", "i16": "i2", "f64": "f8"}[dtype])
+    np.testing.assert_array_equal(interpret(low, a)[0], interpret(func, a)[0])
+    rest = height % lanes
+    if rest > lanes // 2 and rest & (rest - 1):
+        assert "T" in low.attrs["whole"] == low.attrs["loose"]
+
+
 def test_rows_with_gaps_between_them_are_read_one_by_one():
     text = """
 @prim_func

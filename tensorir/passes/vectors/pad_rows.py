@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
@@ -17,7 +18,7 @@ from tensorir.visit import child_stmts, loads, stmt_exprs, variables, walk
 Rows = Mapping[str, Sequence[int]]
 """By buffer: how many elements a row has, and how far apart rows begin."""
 
-LARGEST = 2048
+LARGEST = 16384
 """Bytes of the largest buffer that is padded: what a register tile takes."""
 
 
@@ -47,48 +48,52 @@ def pad_rows(
         if dt.bits(s.buffer.dtype) not in masked_bits:
             continue
         buffer, lanes = s.buffer, vector_bits // dt.bits(s.buffer.dtype)
-        if buffer.name not in align and _wants_it(s, vector_bits):
-            align[buffer.name] = [buffer.ndim - 2, lanes, 0]
+        last = _last(s.buffer.const_shape)
+        if buffer.name not in align and _wants_it(s, last, vector_bits):
+            align[buffer.name] = [last - 1, lanes, 0]
         axis, factor, offset = row_distance(buffer, align) or (-1, 1, 0)
-        extent = (s.buffer.const_shape or (0,))[-1]
-        if axis == buffer.ndim - 2 >= 0:
+        extent = s.buffer.const_shape[last]
+        if axis == last - 1 >= 0:
             rows[buffer.name] = [extent, extent + (offset - extent) % factor]
-        elif axis < 0 and buffer.ndim > 1 and extent % lanes == 0 and buffer.scope == "local":
+        elif axis < 0 < last and extent % lanes == 0 and buffer.scope == "local":
             rows[buffer.name] = [extent, extent]
     if not rows:
         return func
     return replace(func, attrs={**func.attrs, "align": align, ROWS: rows})
 
 
-def _wants_it(alloc: Alloc, vector_bits: int) -> bool:
+def _last(shape: Sequence[int]) -> int:
+    """The dimension that rows are along: the last one of more than one value."""
+    return max((n for n, extent in enumerate(shape) if extent != 1), default=len(shape) - 1)
+
+
+def _wants_it(alloc: Alloc, last: int, vector_bits: int) -> bool:
+    """Whether rows of a buffer, along its dimension `last`, are to begin with vectors."""
     buffer = alloc.buffer
     shape = buffer.const_shape
-    if shape is None or len(shape) < 2 or buffer.scope != "local" or dt.is_bool(buffer.dtype):
+    if not shape or last < 1 or buffer.scope != "local" or dt.is_bool(buffer.dtype):
         return False
     lanes = vector_bits // dt.bits(buffer.dtype)
-    rest = shape[-1] % lanes
+    rest = shape[last] % lanes
     if not rest & (rest - 1):  # none, or a power of two
         return False
-    rows = 1
-    for extent in shape[:-1]:
-        rows *= extent
-    padded = rows * (shape[-1] - rest + lanes) * dt.itemsize(buffer.dtype)
+    padded = prod(shape[:last]) * (shape[last] - rest + lanes) * dt.itemsize(buffer.dtype)
     inside = list(walk(alloc.body))
     if padded > LARGEST or any(_needs_dense_rows(s) for s in inside):
         return False
-    return any(_fills_rows(s, buffer) for s in inside)
+    return any(_fills_rows(s, buffer, last) for s in inside)
 
 
 def _needs_dense_rows(stmt: Stmt) -> bool:
     return isinstance(stmt, Extern) or (isinstance(stmt, For) and "tensorize" in stmt.annotations)
 
 
-def _fills_rows(stmt: Stmt, buffer: Buffer) -> bool:
+def _fills_rows(stmt: Stmt, buffer: Buffer, last: int) -> bool:
     """Whether `stmt` is a vectorized loop along the rows of `buffer`."""
     if not isinstance(stmt, For) or stmt.kind is not ForKind.VECTORIZED:
         return False
     stores = (s for s in walk(stmt.body) if isinstance(s, Store) and s.buffer is buffer)
-    return any(stmt.var in variables(s.indices[-1]) for s in stores)
+    return any(stmt.var in variables(s.indices[last]) for s in stores)
 
 
 def used_rows(alloc: Alloc, rows: Rows, facts: Analyzer) -> Rows:

@@ -6,7 +6,9 @@ as `__builtin_shufflevector`: gcc from 12 on, and clang.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from dataclasses import replace as replace_fields
 
 from tensorir import dtype as dt
 from tensorir.arith.slope import slope
@@ -16,6 +18,7 @@ from tensorir.func import PrimFunc
 from tensorir.names import Names
 from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.rewriting import replace_exprs, with_body
+from tensorir.passes.vectors.pad_rows import ROWS
 from tensorir.passes.vectors.transpose_network import Row, network
 from tensorir.stmt import Alloc, For, ForKind, Seq, Stmt, Store, replace, seq
 from tensorir.vector_expr import Ramp, Shuffle
@@ -32,7 +35,9 @@ BLOCK_BITS = 128
 """Vectors of x86 are made of blocks in which, and of which, shuffles need no table of lanes."""
 
 
-def transpose_tiles(func: PrimFunc, vector_bits: int = 128) -> PrimFunc:
+def transpose_tiles(
+    func: PrimFunc, vector_bits: int = 128, masked_bits: Collection[int] = ()
+) -> PrimFunc:
     """Read tiles in vectors along one axis, transpose them by shuffles, and write along the other.
 
     rewrite:  (128 bits, float32)
@@ -49,13 +54,19 @@ def transpose_tiles(func: PrimFunc, vector_bits: int = 128) -> PrimFunc:
     contiguous along one of them and a load along the other only, whose conditions, if it has any,
     are the same for the whole tile, and which has elements of the result's size or is converted to
     such. Sides are cut into powers of two of at most `vector_bits`; fewer than LEAST rows or
-    columns that are left are part of a last tile, which stores some elements twice. Rows of A that
-    follow each other in memory are read several at a time where vectors have FREE_BITS.
-    Requires that flatten_buffers ran.
+    columns that are left are part of a last tile, which stores some elements twice. What fills more
+    than half of a last vector is read as one, with zeros of which nothing is stored, where elements
+    have `masked_bits` bits (masked_tails). Rows of A that follow each other in memory are read
+    several at a time where vectors have FREE_BITS. Requires that flatten_buffers ran.
     """
     if not any(isinstance(s, For) and s.kind is ForKind.VECTORIZED for s in walk(func.body)):
         return func
-    return with_body(func, _Transpose(func, vector_bits).stmt(func.body))
+    run = _Transpose(func, vector_bits, masked_bits)
+    result = with_body(func, run.stmt(func.body))
+    if not run.rows:
+        return result
+    rows = {**func.attrs.get(ROWS, {}), **run.rows}
+    return replace_fields(result, attrs={**func.attrs, ROWS: rows})
 
 
 @dataclass(frozen=True)
@@ -68,9 +79,10 @@ class _Tile:
 
 
 class _Transpose:
-    def __init__(self, func: PrimFunc, vector_bits: int) -> None:
+    def __init__(self, func: PrimFunc, vector_bits: int, masked_bits: Collection[int]) -> None:
         self.analyzer = function_analyzer(func)
-        self.vector_bits = vector_bits
+        self.vector_bits, self.masked_bits = vector_bits, masked_bits
+        self.rows: dict[str, list[int]] = {}
         taken = [s.buffer.name for s in walk(func.body) if isinstance(s, Alloc)]
         self.names = Names({*taken, *(b.name for b in func.params)})
 
@@ -144,13 +156,15 @@ class _Transpose:
 
     def cut(self, tile: _Tile) -> Stmt:
         """The tile in pieces whose sides are powers of two."""
-        lanes = max(2, self.vector_bits // (8 * dt.itemsize(tile.store.buffer.dtype)))
+        bits = 8 * dt.itemsize(tile.store.buffer.dtype)
+        lanes = max(2, self.vector_bits // bits)
         pieces: list[Stmt] = []
-        for top, height in _pieces(tile.down, lanes):
+        for top, height in _pieces(tile.down, lanes, bits in self.masked_bits):
             for left, width in _pieces(tile.across, lanes):
                 down, across = tile.down.var, tile.across.var
                 corner: dict[Expr, Expr] = {down: down + top, across: across + left}
-                pieces.append(self.piece(tile, corner, height, width))
+                count = min(height, (tile.down.const_extent or 0) - top)
+                pieces.append(self.piece(tile, corner, count, width))
         return seq(*pieces)
 
     def piece(self, tile: _Tile, corner: dict[Expr, Expr], height: int, width: int) -> Stmt:
@@ -176,15 +190,22 @@ class _Transpose:
         return body
 
     def transposed(self, source: Expr, down: For, across: For) -> tuple[list[Stmt], list[Buffer]]:
-        """The statements that read a tile and transpose it, and the buffers of each round."""
-        height, width = down.const_extent or 0, across.const_extent or 0
+        """The statements that read a tile and transpose it, and the buffers of each round. Lanes of
+        the last vectors that are none of `down` are 0."""
+        count, width = down.const_extent or 0, across.const_extent or 0
+        height = 1 << (count - 1).bit_length()
         tile = self.buffer(source, height * width)
         beside = width // height if self.is_run(source, down, across) else 1
         rows = replace(across, kind=ForKind.UNROLLED, extent=_const(width // beside))
-        columns = replace(down, kind=ForKind.VECTORIZED, extent=_const(height * beside))
+        columns = replace(down, kind=ForKind.VECTORIZED, extent=_const(count * beside))
         read = substitute(source, {across.var: across.var * beside})
         store = Store(tile, (across.var * (height * beside) + down.var,), read)
         statements: list[Stmt] = [replace(rows, body=replace(columns, body=store))]
+        if count < height:
+            self.rows[tile.name] = [count, height]
+            nothing = replace(store, value=Const(0, tile.dtype))
+            whole = replace(columns, extent=_const(height), body=nothing)
+            statements.insert(0, replace(rows, body=whole))
         buffers = [tile]
         block = max(1, BLOCK_BITS // (8 * dt.itemsize(source.dtype)))
         for step in network(width, height, block, beside):
@@ -207,11 +228,14 @@ class _Transpose:
         return Buffer(name, (_const(size),), source.dtype, "local")
 
 
-def _pieces(loop: For, lanes: int) -> list[tuple[int, int]]:
+def _pieces(loop: For, lanes: int, masked: bool = False) -> list[tuple[int, int]]:
     """Start and length of powers of two, at most `lanes`, that make up the iterations of `loop`.
-    The last piece begins earlier than where another one ends, rather than be too short."""
+    The last piece begins earlier than where another one ends, rather than be too short; where it
+    may be `masked`, it ends later rather than be two."""
     extent, start, found = loop.const_extent or 0, 0, []
-    least = min(LEAST, lanes)
+    least, rest = min(LEAST, lanes), extent % lanes
+    if masked and rest > lanes // 2 and rest & (rest - 1):
+        return [(start, lanes) for start in range(0, extent, lanes)]
     while start < extent:
         start = min(start, max(0, extent - least))
         while lanes > extent - start:

@@ -85,20 +85,20 @@ class _Vectorize:
         self.memo: Memo = {}
 
     def stmt(self, stmt: Stmt) -> Stmt:
-        if isinstance(stmt, For) and stmt.kind is ForKind.VECTORIZED:
-            known = self.analyzer
+        known, outside, rows = self.analyzer, self.private, self.rows
+        if isinstance(stmt, For):
             self.analyzer = _inside(stmt, known)
-            result = self.loop(stmt)
-            self.analyzer = known
-            return result
-        outside, rows = self.private, self.rows
+            if stmt.kind is ForKind.VECTORIZED:
+                result = self.loop(stmt)
+                self.analyzer = known
+                return result
         if isinstance(stmt, Alloc) and stmt.buffer.name not in self.halved:
             self.private |= {stmt.buffer}
             self.rows = {**rows, **used_rows(stmt, rows, self.analyzer)}
         elif isinstance(stmt, For) and stmt.kind in (ForKind.PARALLEL, ForKind.THREAD):
             self.private = frozenset()
         result = map_children(stmt, self.stmt)
-        self.private, self.rows = outside, rows
+        self.analyzer, self.private, self.rows = known, outside, rows
         return seq(*result.stmts) if isinstance(result, Seq) and result is not stmt else result
 
     def loop(self, loop: For) -> Stmt:
