@@ -141,7 +141,8 @@ def _own_nest(state: State, node: Block, grown: set[Expr]) -> None:
     if plain and node.predicate is not TRUE:
         analyzer = state.analyzer()
         analyzer.bind_all({loop.var: loop.extent for loop in loops.values()})
-        first = {it.binding: const(0) for it in node.iters if it.kind is IterKind.REDUCE}
+        bindings = {it.binding for it in node.iters if it.kind is IterKind.REDUCE}
+        first = {var: const(0) for var in loops if var in bindings}
         begun = analyzer.prove(substitute(node.predicate, first))
         plain = begun and grown.isdisjoint(node.predicate.variables)
     require(
