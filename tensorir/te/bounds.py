@@ -170,10 +170,23 @@ class _Walk:
         self.seen, self.inside = around
 
     def under(self, e: Expr, cond: Expr, analyzer: Analyzer) -> None:
-        if not e.has_loads or e in self.seen:
+        if not e.has_loads or e in self.seen or self.anyway(e, analyzer):
             return
         known = analyzer.assuming(substitute(cond, self.plain), memory=True)
         self.visit_all((e,), known)
+
+    def anyway(self, e: Expr, analyzer: Analyzer) -> bool:
+        """Whether all reads of `e` are inside whatever the conditions in it say: what follows from
+        each of these need not be found then."""
+        for load in loads(e):
+            for index, size in zip(load.indices, load.buffer.shape):
+                if (index, size) not in self.inside:
+                    value = substitute(index, self.plain)
+                    if load.buffer in self.rows or not analyzer.prove(_within(value, size)):
+                        return False
+                    self.inside.add((index, size))
+        self.seen.add(e)
+        return True
 
     def visit(self, e: Expr, analyzer: Analyzer) -> None:
         if not e.has_loads or e in self.seen:
@@ -200,7 +213,7 @@ class _Walk:
             if (index, size) in self.inside:
                 continue
             value = substitute(index, self.plain)
-            wanted = all_of(binary("<=", 0, value), binary("<", value, size))
+            wanted = _within(value, size)
             if analyzer.prove(wanted) or holds_everywhere(analyzer, wanted):
                 self.inside.add((index, size))
                 continue
@@ -229,6 +242,10 @@ class _Walk:
         known = analyzer.assuming(binary("<", now, size))
         inside = known.prove(binary("<=", 0, value)) and known.prove(binary("<", value, size))
         return isinstance(size, Var) and inside
+
+
+def _within(value: Expr, size: Expr) -> Expr:
+    return all_of(binary("<=", 0, value), binary("<", value, size))
 
 
 def _range(low: int | None, high: int | None) -> str:
