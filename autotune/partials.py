@@ -32,6 +32,9 @@ WRITTEN = 4
 AHEAD = 8192
 """Bytes that memory is asked for ahead: the processor's own prefetching ends with a page."""
 
+BEYOND = 4
+"""Times the second cache from which on what is read in its order is asked for ahead."""
+
 VECTORS = 4
 """Vectors of columns whose sums are in registers for a few terms."""
 
@@ -205,8 +208,9 @@ def _tiles(
 
 
 def _ahead(c: library.Contraction, cpu: Cpu, tile: dict[int, int]) -> tuple[tuple[int, int], ...]:
-    """Arguments that are asked for ahead: those that no cache holds from call to call, and those
-    beyond the second one that rows of a tile share, so that the processor is late."""
+    """Arguments that are asked for ahead: those that the second cache does not hold, by far where
+    the processor is in time. It is late where elements are converted or rows of a tile share them.
+    """
     step, found = c.reduced[-1], []
     for n, o in enumerate(c.operands):
         known = None not in o.shape and all(row[step] is not None for row in o.dims)
@@ -214,7 +218,8 @@ def _ahead(c: library.Contraction, cpu: Cpu, tile: dict[int, int]) -> tuple[tupl
             continue
         held = prod(size or 0 for size in o.shape) * dtype.itemsize(o.dtype)
         uses = prod(size for axis, size in tile.items() if o.strides[axis] == 0)
-        if held > cpu.target.l3_bytes or held > cpu.target.l2_bytes and uses > 1:
+        late = uses > 1 or o.converted
+        if held > cpu.l2_bytes * (1 if late else BEYOND):
             found.append((n, AHEAD if uses == 1 else AHEAD // 2))
     return tuple(found)
 

@@ -18,7 +18,7 @@ from autotune.rules.inlined import inline_stages
 from backends import ObjectCache, build
 from schedule import Schedule
 from schedule.library import Contraction, find_contraction
-from tensorir import Cpu, For, ForKind, PrimFunc, Target, ops, reference, te, walk
+from tensorir import Cpu, For, ForKind, PrimFunc, Target, dtype, ops, reference, te, walk
 from tensorir.te import Tensor
 
 CPU = Cpu(
@@ -239,15 +239,19 @@ def test_a_constant_is_turned_ahead_of_all_calls() -> None:
     assert not any("_rf" in str(name) for name in first.get_blocks())
 
 
-def test_memory_is_asked_for_where_no_cache_keeps_it() -> None:
-    """And not where the processor does it in time."""
+@pytest.mark.parametrize(("kind", "times"), [("float32", 4), ("float64", 4), ("int32", 4),
+                         ("float16", 1), ("bfloat16", 1), ("int16", 1), ("int8", 1)])  # fmt: skip
+def test_memory_is_asked_for_where_the_second_cache_does_not_keep_it(kind, times) -> None:
+    """And not where the processor does it in time; bytes decide, and whether they are converted."""
 
-    def asks(rows: int) -> bool:
-        func = made((rows, 4096))(lambda x: ops.sum(x, 1))
+    def asks(caches: float) -> bool:
+        rows = int(caches * CPU.l2_bytes) // (4096 * dtype.itemsize(kind))
+        sums = "int32" if kind.startswith("int") else kind
+        func = made((rows, 4096), dtype=kind)(lambda x: ops.sum(ops.cast(x, sums), 1))
         return any("prefetch" in str(s.annotations) for s in walk(default(func)[1].func.body)
                    if isinstance(s, For))  # fmt: skip
 
-    assert asks(4096) and not asks(64)
+    assert asks(1.3 * times) and not asks(0.8 * times)
 
 
 @pytest.mark.parametrize("shape", [(96, 112, 112), (5, 7, 56, 64), (3, 1, 112, 48)])
