@@ -211,15 +211,16 @@ def _ahead(c: library.Contraction, cpu: Cpu, tile: dict[int, int]) -> tuple[tupl
     """Arguments that are asked for ahead: those that the second cache does not hold, by far where
     the processor is in time. It is late where elements are converted or rows of a tile share them.
     """
-    step, found = c.reduced[-1], []
+    step, found, asked = c.reduced[-1], [], set()
     for n, o in enumerate(c.operands):
         known = None not in o.shape and all(row[step] is not None for row in o.dims)
-        if not o.param or not o.strides[step] or not known:
+        if not o.param or not o.strides[step] or not known or o.buffer in asked:
             continue
         held = prod(size or 0 for size in o.shape) * dtype.itemsize(o.dtype)
         uses = prod(size for axis, size in tile.items() if o.strides[axis] == 0)
         late = uses > 1 or o.converted
         if held > cpu.l2_bytes * (1 if late else BEYOND):
+            asked.add(o.buffer)  # once, however many of its elements a term reads
             found.append((n, AHEAD if uses == 1 else AHEAD // 2))
     return tuple(found)
 

@@ -239,6 +239,16 @@ def test_a_constant_is_turned_ahead_of_all_calls() -> None:
     assert not any("_rf" in str(name) for name in first.get_blocks())
 
 
+@pytest.mark.parametrize("places", [1, 2, 5])
+def test_memory_is_asked_for_once_wherever_a_term_reads_it(places: int) -> None:
+    def near(i, k, x):
+        return sum((x[0][i[0], k[0] + n] for n in range(1, places)), x[0][i[0], k[0]])
+
+    func = made((4096, 2048))(summed((4096,), (2000,), near))
+    texts = [str(s.annotations) for s in walk(default(func)[1].func.body) if isinstance(s, For)]
+    assert sum(text.count("'x0'") for text in texts if "prefetch" in text) == 1
+
+
 @pytest.mark.parametrize(("kind", "times"), [("float32", 4), ("float64", 4), ("int32", 4),
                          ("float16", 1), ("bfloat16", 1), ("int16", 1), ("int8", 1)])  # fmt: skip
 def test_memory_is_asked_for_where_the_second_cache_does_not_keep_it(kind, times) -> None:
