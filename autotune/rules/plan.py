@@ -172,14 +172,17 @@ class ThreadedPlan(Plan):
         @property
         def cycles(self) -> float: ...
 
+    def parallel(self, values: Values) -> bool:
+        """Whether threads share the work."""
+        return bool(values[self.key("threads")] == "parallel")
+
     @property
     def shared(self) -> float:
         """Cycles where threads share them."""
         return self.cpu.costs.start + self.cycles / self.cpu.threads
 
     def columns(self, rows: Sequence[Values], constants: Collection[str] = ()) -> Column:
-        parallel = [values[self.key("threads")] == "parallel" for values in rows]
-        return np.where(parallel, self.shared, self.cycles)
+        return np.where(list(map(self.parallel, rows)), self.shared, self.cycles)
 
 
 @dataclass(frozen=True, eq=False)

@@ -66,7 +66,7 @@ class ScanPlan(OpenPlan):
             tasks = [sch.merge(*tasks)]
             if scan.at == rank - 1:
                 finish_nest(sch, scan.stages[2], self.cpu, unroll_rows=0)
-        if own["threads"] == "parallel":
+        if self.parallel(values):
             sch.parallel(tasks[-1])
 
     def _nest(self, sch: Schedule, stage: str, factor: int) -> LoopRef:

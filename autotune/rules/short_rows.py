@@ -62,7 +62,7 @@ class ShortRowsPlan(OpenPlan):
         for loop in sums:
             sch.unroll(loop)
         sch.vectorize(row)
-        if values[self.key("threads")] == "parallel":
+        if self.parallel(values):
             sch.parallel(task)
 
     def _writers(self, sch: Schedule) -> list[str]:

@@ -72,7 +72,7 @@ class SpatialPlan(OpenPlan):
     def _make(self, sch: Schedule, values: Values, refused: dict[str, str]) -> None:
         """Schedule the block, padding ahead of it, and its epilogue in the same loop."""
         task = self._nest(sch, values, refused)
-        parallel = values[self.key("threads")] == "parallel"
+        parallel = self.parallel(values)
         finish_copies(sch, self.group.padding, self.cpu, parallel)
         if task is None:
             return
@@ -125,7 +125,7 @@ class SpatialPlan(OpenPlan):
                     sch.stream(self.group.block)
         else:
             outer = spatial
-        together = values[self.key("threads")] == "parallel" or self.group.epilogue is not None
+        together = self.parallel(values) or self.group.epilogue is not None
         return fuse_outer(sch, outer) if outer and together else None
 
     def _rows(self, sch: Schedule, loop: LoopRef, width: int) -> int:

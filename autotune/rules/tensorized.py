@@ -93,7 +93,7 @@ class TensorizedPlan(OpenPlan):
             made = library.plain_form(sch, *self.form)
             copies += [name for name in made if sch.get_consumers(name) == [self.group.block]]
             epilogue = next((name for name in made if name not in copies), epilogue)
-        parallel = own["threads"] == "parallel"
+        parallel = self.parallel(values)
         library.tensorized_matmul(
             sch, self.group.block, self.intrinsic, *own["tile"],
             tiles=own["tiles"], pack=own[self.pack], epilogue=epilogue, parallel=parallel,

@@ -105,7 +105,7 @@ class TiledPlan(OpenPlan):
 
     def apply(self, sch: Schedule, values: Values) -> None:
         own = self.chosen(values)
-        parallel, epilogue = own["threads"] == "parallel", self.group.epilogue
+        parallel, epilogue = self.parallel(values), self.group.epilogue
         copies, copy = list(self.group.padding), None
         if self.form is not None:
             made = library.matrix_form(sch, *self.form, epilogue)

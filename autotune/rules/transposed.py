@@ -67,7 +67,7 @@ class TransposedPlan(OpenPlan):
         sch.vectorize(column)
         if own.get("stores") == "stream":
             sch.stream(writer)
-        if own["threads"] == "parallel":
+        if self.parallel(values):
             tasks = [*others, band]
             sch.parallel(sch.fuse(*tasks, *([] if self._are_rows(sch, tasks) else [column_tile])))
 

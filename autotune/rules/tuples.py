@@ -42,10 +42,6 @@ class TuplesPlan(OpenPlan):
         own = self.chosen(values)
         return bool(2 * own.get("rows", 1) * own["vectors"] * self.values <= self.cpu.registers)
 
-    def share(self, sch: Schedule, values: Values, task: LoopRef | None) -> None:
-        if values[self.key("threads")] == "parallel" and task is not None:
-            sch.parallel(task)
-
 
 class AlongResults(TuplesPlan):
     """`rows` results along the axis before the last, and `vectors` along the last, at a time."""
@@ -73,7 +69,9 @@ class AlongResults(TuplesPlan):
             finish_nest(sch, writer, self.cpu, unroll_rows=16)
         shared = prod(size(sch.state.loop(loop).extent) for loop in outer)
         tasks = [*outer, panel] if shared < 2 * self.cpu.threads else outer
-        self.share(sch, values, fuse_outer(sch, tasks))
+        task = fuse_outer(sch, tasks)
+        if self.parallel(values):
+            sch.parallel(task)
 
 
 class AlongTerms(TuplesPlan):
@@ -99,7 +97,8 @@ class AlongTerms(TuplesPlan):
         for part in parts:
             lanes_inside(sch, [part], inside)
         unroll_short(sch, sch.get_loops(block)[inside:])
-        self.share(sch, values, task)
+        if self.parallel(values) and task is not None:
+            sch.parallel(task)
 
 
 def tuples_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TuplesPlan]:

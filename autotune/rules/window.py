@@ -75,7 +75,7 @@ class WindowPlan(OpenPlan):
             sch.unroll(loop)
         sch.vectorize(vector)
         finish_nest(sch, writer, self.cpu, unroll_rows=16)
-        if own["threads"] == "parallel" and task is not None:
+        if self.parallel(values) and task is not None:
             sch.parallel(task)
 
 

@@ -41,12 +41,6 @@ class Timing:
         return min(self.times)
 
     @property
-    def iqr(self) -> float:
-        """The distance between the quartiles, in seconds."""
-        low, high = np.quantile(self.times, (0.25, 0.75))
-        return float(high - low)
-
-    @property
     def interval(self) -> tuple[float, float]:
         """A 95 % interval of the median, from order statistics: it assumes no distribution.
 
@@ -74,11 +68,6 @@ class Comparison:
     ratio: float
     low: float
     high: float
-
-    @property
-    def distinguishable(self) -> bool:
-        """Whether the interval excludes that both take the same time."""
-        return not self.low <= 1.0 <= self.high
 
     def __repr__(self) -> str:
         return f"{self.ratio:.3f} x  [{self.low:.3f}, {self.high:.3f}]"

@@ -18,12 +18,11 @@ Stages, for w windows of which the i-th has tiles of m[i] sums and n[i] points:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Any
 
 from tensorir import te
 from tensorir.expr import TRUE, Expr, Var, const, int_value
-from tensorir.ops.winograd_form import Window, Windowed, plain, rounded, stage, where
+from tensorir.ops.winograd_form import Windowed, plain, rounded, stage, where
 from tensorir.ops.winograd_transforms import Filtering, pick
 from tensorir.ops.winograd_weights import rounded_weights, weight_dims, weight_stages
 from tensorir.te.tensor import Tensor
@@ -266,13 +265,3 @@ class _Stages:
         shape += [*(self.points[w] for w in after), *(self.tiles[w] for w in after)]
         names += [*(f"p{w}" for w in after), *(f"t{w}" for w in after)]
         return self.stage(shape, names, element, f"_rows{axis or ''}")
-
-
-def products_saved(windows: Sequence[Window], outputs: Sequence[int]) -> float:
-    """How many times fewer products there are than by the definition, tails counted."""
-    plain = prod(window.extent * window.taps for window in windows)
-    kinds = [Filtering(m, window.taps) for m, window in zip(outputs, windows)]
-    tiled = prod(-(-w.extent // k.outputs) * k.points for w, k in zip(windows, kinds))
-    return plain / max(1, tiled)
-
-

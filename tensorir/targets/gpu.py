@@ -44,12 +44,6 @@ class Gpu:
         """Whether lanes of a warp can exchange values without memory."""
         return self.target.has_shuffles
 
-    @property
-    def async_bytes(self) -> tuple[int, ...]:
-        """Bytes that a thread can copy to shared memory without waiting; none before sm_80."""
-        known = self.architecture
-        return (4, 8, 16) if known is not None and known.capability >= (8, 0) else ()
-
     def elements(self, *kinds: str) -> int:
         """Elements of the widest of some types that one access moves."""
         return max(1, self.access_bytes // max(map(dtype.itemsize, kinds)))

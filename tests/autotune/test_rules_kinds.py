@@ -269,7 +269,6 @@ def test_what_a_gpu_has(arch):
     assert gpu.warp * 4 % gpu.sector_bytes == 0 and gpu.banks * gpu.bank_bytes == gpu.warp * 4
     assert gpu.blocks_at_once(256, 32, gpu.shared_bytes) >= 1
     assert gpu.shuffles == (arch is not None)
-    assert bool(gpu.async_bytes) == (arch is not None and arch != "sm_75")
 
 
 def test_what_a_processor_has():

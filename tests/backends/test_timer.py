@@ -32,7 +32,7 @@ class Fake:
 
 def test_figures_of_a_timing():
     timing = Timing((4.0, 1.0, 3.0, 2.0, 100.0), 7)
-    assert (timing.median, timing.min, timing.iqr) == (3.0, 1.0, 2.0)
+    assert (timing.median, timing.min) == (3.0, 1.0)
     assert timing.interval == (1.0, 100.0), "five blocks have no 95 % interval: their range"
 
 
@@ -105,7 +105,6 @@ def test_compare_pairs_the_rounds():
     assert result.ratio == pytest.approx(1.1)
     assert result.low == pytest.approx(1.1)
     assert result.high == pytest.approx(1.1)
-    assert result.distinguishable
 
 
 def test_compare_of_equals_is_undecided_and_repeatable():
@@ -113,7 +112,6 @@ def test_compare_of_equals_is_undecided_and_repeatable():
     a, b = (Timing(tuple(1 + 0.1 * rng.random(n)), 1) for n in (20, 25))
     result = compare(a, b)
     assert result.low < 1 < result.high
-    assert not result.distinguishable
     assert result == compare(a, b)
     assert repr(compare(a, a)) == "1.000 x  [1.000, 1.000]"
 
