@@ -167,5 +167,5 @@ def group_contraction(
         return library.find_contraction(
             sch, group.block, group.epilogue, group.padding, windows=windows, steps=steps
         )
-    except TensorIRError:
+    except library.NoContraction:
         return None

@@ -13,7 +13,7 @@ from autotune.rules.gpu.move import CLOSE, Move, MovePlan, Options, by_time
 from autotune.rules.group import Group, instances, stride_in
 from autotune.rules.plan import Plan
 from schedule import Schedule, ScheduleError, library
-from tensorir import Block, Gpu, IterKind, TensorIRError, body_loads, dtype
+from tensorir import Block, Gpu, IterKind, body_loads, dtype
 
 WARPS = (1, 2, 4, 8, 16)
 PARTS = (1, 4, 16, 64)
@@ -147,7 +147,7 @@ def _side_by_side(sch: Schedule, group: Group, gpu: Gpu) -> int:
     are no tiles of a contraction."""
     try:
         c = library.find_contraction(sch, group.block, group.epilogue)
-    except TensorIRError:  # it has several values
+    except library.NoContraction:
         return 1
     if any(axis.extent is None for axis in c.axes):
         return 1

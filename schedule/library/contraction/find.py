@@ -29,7 +29,7 @@ from schedule.library.contraction.normalise import (
     ordered_axes,
     sorted_axes,
 )
-from schedule.library.contraction.places import own_loops, store_of
+from schedule.library.contraction.places import NoContraction, own_loops, store_of
 from schedule.schedule import Schedule
 from tensorir import (
     Analyzer,
@@ -41,7 +41,6 @@ from tensorir import (
     IterKind,
     Load,
     Store,
-    TensorIRError,
     Var,
     body_loads,
     const,
@@ -72,20 +71,20 @@ def find_contraction(
     `steps` it may be a part of a step of a scan, or of another loop that other blocks share: the
     contraction is that of one step.
 
-    Raises TensorIRError for a block that is no reduction with one store at its own variables, for
+    Raises NoContraction for a block that is no reduction with one store at its own variables, for
     one without elements, and for a `last` that is no such stage.
     """
     node = sch.state.block(block)
     store = store_of(sch, block)
     still = {it.var for it in node.iters if it.kind is IterKind.OPAQUE}
     if not node.is_reduction or still and not steps:
-        raise TensorIRError(f"block {block!r} is no reduction; a contraction is a sum of its kind")
+        raise NoContraction(f"block {block!r} is no reduction; a contraction is a sum of its kind")
     if any(int_value(it.extent) == 0 for it in node.iters):
-        raise TensorIRError(f"block {block!r} is empty; there is nothing to schedule")
+        raise NoContraction(f"block {block!r} is empty; there is nothing to schedule")
     still |= _shared(sch, block) if steps else set()
     own = {it.var for it in node.iters if it.kind is IterKind.SPATIAL}
     if not all(i in own or still.issuperset(variables(i)) for i in store.indices):
-        raise TensorIRError(
+        raise NoContraction(
             f"block {block!r} stores at {list(store.indices)}, not at its own variables"
         )
     result = store if last in (None, block) else _as_stored_by(sch, node, store, str(last))
@@ -167,14 +166,14 @@ def _as_stored_by(sch: Schedule, node: Block, sums: Store, last: str) -> Store:
     reads = [load for load in body_loads(user) if load.buffer is sums.buffer]
     plain = {it.var for it in user.iters}
     if len(reads) != 1 or not all(i in plain or int_value(i) == 0 for i in reads[0].indices):
-        raise TensorIRError(f"stage {last!r} does not use each element of {node.name!r} once")
+        raise NoContraction(f"stage {last!r} does not use each element of {node.name!r} once")
     swap: dict[Var, Expr] = {
         i: own for i, own in zip(reads[0].indices, sums.indices) if isinstance(i, Var)
     }
     swap.update((it.var, const(0)) for it in user.iters if int_value(it.extent) == 1)
     rest = plain - set(swap)
     if rest:
-        raise TensorIRError(f"stage {last!r} has axes that {node.name!r} does not have")
+        raise NoContraction(f"stage {last!r} has axes that {node.name!r} does not have")
     return Store(store.buffer, tuple(substitute(i, swap) for i in store.indices), store.value)
 
 

@@ -17,11 +17,15 @@ from tensorir import (
 )
 
 
+class NoContraction(TensorIRError):
+    """What a block does is no contraction, whatever else may be said of it."""
+
+
 def store_of(sch: Schedule, block: str) -> Store:
-    """The only store of a block; TensorIRError where it has several."""
+    """The only store of a block; NoContraction where it has several."""
     body = sch.state.block(block).body
     if not isinstance(body, Store):
-        raise TensorIRError(f"block {block!r} stores more than one value; schedule it by hand")
+        raise NoContraction(f"block {block!r} stores more than one value; schedule it by hand")
     return body
 
 
