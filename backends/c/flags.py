@@ -32,9 +32,14 @@ GCC_ARM_FLAGS = ("-fno-schedule-insns",)
 """Before it allocates registers, gcc 12 moves loads up so far that sums in registers are spilled;
 for x86 it does not by default."""
 
-GCC_VECTOR_FLAGS = ("-fno-tree-slp-vectorize",)
+GCC_VECTOR_FLAGS = ("-fno-tree-slp-vectorize", "-fno-tree-loop-distribute-patterns")
 """gcc looks for scalars side by side to make vectors of: a third of what it takes for a matrix
-product, in which there are none."""
+product, in which there are none. Nor has it loops over elements that fill memory or copy it."""
+
+GCC_X86_FLAGS = ("-fno-gcse", "-fno-tree-vrp", "-fno-thread-jumps")
+"""What values may be, which conditions then need not be asked, and what is computed twice is found
+before there is a text: to look for it again is an eighth of what gcc takes for a convolution, and
+leaves kernels as fast."""
 
 GCC_BITS_FLAGS = ("-fno-tree-bit-ccp",)
 """gcc asks of each number which of its bits are known, and over again in long code: of nests with
@@ -81,7 +86,11 @@ def kernel_flags(
     known = macros(compiler, march) if march is not None else frozenset[str]()
     plain = set(ELEMENT.findall(text)) - set(VECTORS.findall(text))
     bits = "__SSE__" not in known or "__AVX__" in known
-    own = (*(GCC_VECTOR_FLAGS if not plain else ()), *(GCC_BITS_FLAGS if bits else ()))
+    own = (
+        *(GCC_VECTOR_FLAGS if not plain else ()),
+        *(GCC_BITS_FLAGS if bits else ()),
+        *(GCC_X86_FLAGS if "__x86_64__" in known else ()),
+    )
     return (*compile_flags(compiler, march, openmp), *(own if _is_gcc(known) else ()))
 
 
