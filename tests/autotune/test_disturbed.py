@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -103,3 +105,12 @@ def test_disturbed_rounds_of_a_race_are_taken_again_and_told(job, sick, told):
     assert answer["race"] == [[1.0] * 4, [2.0] * 4] and sum(answer["disturbed"]) == told
     rounds = phases.count("time") / 2
     assert rounds == min(4 + sick, 8)
+
+
+def test_a_canary_loads_no_masked_arrays():
+    """Nothing of ours has any, and their import takes longer than timing a candidate."""
+    code = (
+        "import sys; from autotune.measure.canary import Canary;"
+        "Canary().visit(lambda calls: 1.0, 1); sys.exit('numpy.ma' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
