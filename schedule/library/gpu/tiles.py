@@ -38,7 +38,17 @@ from schedule.library.gpu.thread_sums import operands_of, shared_terms, thread_s
 from schedule.library.gpu.tile_plan import Cut, TilePlan
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
-from tensorir import Expr, Gpu, IterKind, Load, Store, body_loads, walk_exprs
+from tensorir import (
+    ADDRESSES,
+    Expr,
+    Gpu,
+    IterKind,
+    Load,
+    Store,
+    body_loads,
+    dtype,
+    walk_exprs,
+)
 
 WRITTEN_OUT = 1024
 """Operations of a thread in one step that are written out, at most."""
@@ -48,6 +58,9 @@ MOST_HELD = 64
 
 FETCHED = 32
 """Elements of a thread that are asked for together, at most."""
+
+REGISTERS = 128
+"""Registers of a thread that leave room for four warps for each part of a multiprocessor."""
 
 KINDS = ("warps", "parts", "lanes", "elements")
 
@@ -266,11 +279,23 @@ class _Tiles:
             if begun != row:  # rows of whole sectors, as what threads share
                 sch.split(begun, [None, in_sector(self.c.operands[tile.operand].dtype)])
         part, *loops = split_for_threads(sch, copy, sizes, tile.vector)
-        if (sch.state.loop(part).const_extent or FETCHED + 1) <= FETCHED:
-            sch.unroll(part)  # what is asked for together is waited for once
+        count, most = sch.state.loop(part).const_extent or 1, self.together
+        together = max(n for n in range(1, most + 1) if count % n == 0)
+        if together > 1:
+            sch.unroll(part if together == count else sch.split(part, [None, together])[1])
         if tile.vector > 1:
             sch.vectorize(loops[-1])
         return dict(zip(kinds, loops))
+
+    @property
+    def together(self) -> int:
+        """Elements of each copy that a thread asks for together, and so waits for once: half of the
+        registers that its sums leave are for these, the others for where they are."""
+        c, cuts = self.c, self.plan.cuts
+        words = max(1, dtype.itemsize(c.sums.dtype) // 4)
+        sums = words * prod(cuts[n].own for n in c.spatial)
+        left = (REGISTERS - ADDRESSES - sums) // (2 * max(1, len(self.plan.shared)))
+        return min(FETCHED, max(1, left))
 
     def loops_of(self, stage: str) -> dict[int, LoopRef]:
         """The loop of each axis of the result, of the block that stores it."""
