@@ -7,7 +7,7 @@ tried for all values. Where that cannot be done, any two threads may meet.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import lcm, prod
@@ -21,12 +21,13 @@ from tensorir.arith.exhaustive import values_at
 from tensorir.arith.linear import to_expr
 from tensorir.arith.regions.iter_map import determines_all
 from tensorir.buffer import Buffer
-from tensorir.expr import BinOp, Const, Expr, Var, const, int_value
+from tensorir.expr import Expr, Var, const, int_value
+from tensorir.passes.facts.periods import period, with_names
 from tensorir.passes.gpu.axes import THREAD_AXES, WARP
 from tensorir.passes.gpu.merge_shared import offsets_of
 from tensorir.stmt import For
 from tensorir.vector_expr import Broadcast, Ramp
-from tensorir.visit import substitute, transform, variables, walk_exprs
+from tensorir.visit import substitute, transform, variables
 
 POINTS = 1 << 16
 """Elements that are looked at for one access, at most."""
@@ -43,6 +44,9 @@ ANY = -1
 
 Ages = tuple[tuple[Var, int], ...]
 """How many iterations of some loops ago something was."""
+
+Periods = Mapping[Var, tuple[int | None, bool]]
+"""Of some variables how many values are tried, and whether they stand for others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,32 +105,33 @@ class Meetings:
     def _scope(self, earlier: Touch, ages: Mapping[Var, int], later: Touch) -> str | None:
         if self.same_thread(earlier, later, {v for v, n in ages.items() if n == 0}):
             return None
-        left, own, turns = self.apart(earlier, ages, later)
+        sides, own, turns = self.apart(earlier, ages, later)
         for var in reversed(list(ages)):
             if turns is not None:
                 break
             ages = {**ages, var: ANY}  # all of its iterations at once, where one by one is too much
-            left, own, turns = self.apart(earlier, ages, later)
+            sides, own, turns = self.apart(earlier, ages, later)
         if turns is None:
             return self.worst
         found: str | None = None
         for turn in turns:
-            sides = []
-            for touch, index in zip((earlier, later), left):
-                side = self.touched(touch, index, own, turn)
+            met = []
+            for given in sides:
+                side = self.touched(given, own, turn)
                 if side is None:
                     return self.worst
-                sides.append(side)
-            found = _wider(found, _meeting(*sides))
+                met.append(side)
+            found = _wider(found, _meeting(*met))
             if found == self.worst:
                 break
         return found
 
     def apart(
         self, earlier: Touch, ages: Mapping[Var, int], later: Touch
-    ) -> tuple[tuple[Expr, Expr], set[Var], list[dict[Var, int]] | None]:
-        """Both indices without what is the same in them, the variables that each has a value of its
-        own for, and the values that are tried of the others; None where these are too many."""
+    ) -> tuple[list[Touch], set[Var], list[dict[Var, int]] | None]:
+        """Both accesses without what is the same in their indices, under conditions that can be
+        tried, the variables that each has a value of its own for, and the values that are tried of
+        the others; None where these are too many."""
         turned: dict[Var, Expr] = {v: v - n for v, n in ages.items() if n > 0}
         a = self.analyzer.linear(substitute(_one_lane(earlier.index), turned))
         b = self.analyzer.linear(_one_lane(later.index))
@@ -136,10 +141,17 @@ class Meetings:
             same = a.terms[atom] == b.terms.get(atom)
             if same and not variables(atom) & own and not atom.has_loads:
                 a, b = a.without(atom), b.without(atom)
-        left = to_expr(a), to_expr(b)
+        names: dict[frozenset[Expr], Var] = {}
+        left = [with_names(to_expr(form), own, names) for form in (a, b)]
         common = (variables(left[0]) | variables(left[1])) - own
-        turns = self.turns(common, left, {**earlier.loops, **later.loops})
-        return left, own, turns
+        periods = self.periods(common, left, {**earlier.loops, **later.loops})
+        sides = []
+        for touch, index, moved in zip((earlier, later), left, (turned, {})):
+            given = [with_names(substitute(c, moved), own, names) for c in touch.conditions]
+            known = tuple(c for c in given if _is_tried(c, own, periods))
+            loops = {**touch.loops, LANE: const(dt.lanes(touch.index.dtype))}
+            sides.append(Touch(touch.buffer, index, touch.is_write, loops, known))
+        return sides, own, _turns(periods)
 
     def overlap(self, a: Buffer, b: Buffer) -> bool:
         """Whether two buffers have bytes in common: parts of shared memory, at different times."""
@@ -163,40 +175,31 @@ class Meetings:
         inner |= {v: const(extent) for v, (extent, _) in self.threads.items()}
         return determines_all((index,), list(self.threads), inner, self.analyzer)
 
-    def turns(
-        self, common: set[Var] | frozenset[Var], indices: Sequence[Expr], loops: Mapping[Var, Expr]
-    ) -> list[dict[Var, int]] | None:
-        """The values that are tried of what is common to both and did not cancel."""
-        ranges = []
-        order = sorted(common, key=lambda v: v.name)
-        for var in order:
-            period = _period(var, indices)
+    def periods(
+        self, common: Collection[Var], indices: Sequence[Expr], loops: Mapping[Var, Expr]
+    ) -> dict[Var, tuple[int | None, bool]]:
+        """How many values are to be tried of what is common to both and did not cancel, None where
+        that is not known, and whether each stands for others, at a distance of as many."""
+        found: dict[Var, tuple[int | None, bool]] = {}
+        for var in sorted(common, key=lambda v: v.name):
+            every = [period(var, index) for index in indices]
+            known = [n for n in every if n is not None]
+            repeats = lcm(*known) if len(known) == len(every) else None
             extent = int_value(loops[var]) if var in loops else None
-            count = min([n for n in (period, extent) if n is not None], default=None)
-            if count is None:
-                return None
-            ranges.append(range(1, count + 1) if period == count else range(count))
-        if prod(map(len, ranges)) > TURNS:
-            return None
-        return [dict(zip(order, values)) for values in product(*ranges)]
+            count = min([n for n in (repeats, extent) if n is not None], default=None)
+            found[var] = count, count == repeats
+        return found
 
-    def touched(
-        self, touch: Touch, index: Expr, own: set[Var], turn: Mapping[Var, int]
-    ) -> Met | None:
-        key = touch, index, frozenset(own), tuple(turn.items())
+    def touched(self, touch: Touch, own: set[Var], turn: Mapping[Var, int]) -> Met | None:
+        key = touch.buffer, touch.index, touch.conditions, frozenset(own), tuple(turn.items())
         if key not in self.met:
-            self.met[key] = self._touched(touch, index, own, turn)
+            self.met[key] = self._touched(touch, own, turn)
         return self.met[key]
 
-    def _touched(
-        self, touch: Touch, index: Expr, own: set[Var], turn: Mapping[Var, int]
-    ) -> Met | None:
+    def _touched(self, touch: Touch, own: set[Var], turn: Mapping[Var, int]) -> Met | None:
+        index, conditions = touch.index, touch.conditions
         extents = {v: int_value(e) for v, e in touch.loops.items() if v in own}
         extents |= {v: extent for v, (extent, _) in self.threads.items()}
-        extents[LANE] = dt.lanes(touch.index.dtype)
-        # What is common stands for all its values of the same turn, of which others may hold.
-        known = extents.keys()
-        conditions = [c for c in touch.conditions if variables(c) <= known and not c.has_loads]
         used = frozenset[Var]().union(variables(index), *map(variables, conditions))
         free = sorted(used - turn.keys(), key=lambda v: v.name)
         sizes = [extents.get(v) for v in free]
@@ -265,21 +268,25 @@ def _one_lane(index: Expr) -> Expr:
     return index if named or dt.lanes(index.dtype) == 1 else transform(index, lane)
 
 
-def _period(var: Var, indices: Sequence[Expr]) -> int | None:
-    """After how many steps of `var` the indices repeat; None where that is not seen."""
-    found = 1
-    for index in indices:
-        inside: set[Expr] = set()
-        for e in walk_exprs(index):
-            if isinstance(e, BinOp) and e.op == "%" and isinstance(e.b, Const):
-                if var in variables(e.a):
-                    found = lcm(found, int(e.b.value))
-                    inside.add(e)
-        if _outside(var, index, inside):
+def _is_tried(condition: Expr, own: Collection[Var], periods: Periods) -> bool:
+    """Whether a condition holds for all that the values stand for that are tried, or for none."""
+    if condition.has_loads:
+        return False
+    for var in variables(condition) - set(own):
+        count, repeats = periods.get(var, (None, True))
+        steps = period(var, condition) if repeats else 1
+        if count is None or steps is None or count % steps:
+            return False
+    return True
+
+
+def _turns(periods: Periods) -> list[dict[Var, int]] | None:
+    """The values that are tried together; None where these are too many."""
+    ranges = []
+    for count, repeats in periods.values():
+        if count is None:
             return None
-    return found
-
-
-def _outside(var: Var, e: Expr, parts: set[Expr]) -> bool:
-    """Whether `var` is in `e` other than in `parts`."""
-    return e not in parts and (e is var or any(_outside(var, c, parts) for c in e.operands))
+        ranges.append(range(1, count + 1) if repeats else range(count))
+    if prod(map(len, ranges)) > TURNS:
+        return None
+    return [dict(zip(periods, values)) for values in product(*ranges)]

@@ -10,8 +10,8 @@ from tensorir import For, Seq, Sync, Target, VerifyError, lower, map_children, p
 from tensorir.arith import Analyzer
 from tensorir.arith.linear import to_expr
 from tensorir.expr import Var, binary, const
+from tensorir.passes.facts.periods import period
 from tensorir.passes.gpu.barriers import barriers
-from tensorir.passes.gpu.touches import _period
 from tensorir.passes.rewriting import with_body
 from tensorir.vector_expr import Broadcast, Ramp
 
@@ -305,5 +305,47 @@ def test_places_that_repeat_are_seen_in_vectors():
     rows = Ramp(k % 2 * 128 + t % 4 * 32, const(8), 4)
     place = binary("*", binary("^", rows, Broadcast(t % 4, 4)), Broadcast(const(8), 4))
     place = to_expr(Analyzer().linear(place))  # as pairs of places are compared
-    assert _period(k, [place]) == 2
-    assert _period(k, [place, k + t]) is None
+    assert period(k, place) == 2
+    assert period(k, to_expr(Analyzer().linear(k + t))) is None
+
+
+@pytest.mark.parametrize(
+    "place", ["b // 3 % 8 // 7", "b % 24 // 3 // 7", "b // 3 * 3 % 8 // 7"]
+)
+def test_what_later_blocks_alone_touch_is_waited_for(place):
+    """Quotients of a block repeat as late as the block does: of three remainders by eight none has
+    threads meet."""
+    text = f"""
+for b in {BLOCK}24):
+    for t in {X}64):
+        S[t] = A[b, t]
+        S[t + 64] = A[b, t]
+    for u in {X}64):
+        D[b, u] = S[u + {place}]
+"""
+    func = program(text, "A: f32[24, 64], D: f32[24, 64]", [("S", "f32[128]", "shared")])
+    assert syncs(check_passes(func)) == ["block"]
+
+
+@pytest.mark.parametrize(
+    "begin", ["b * 5 + r * 3", "b // 3 * 70 + r * 5", "b // 9 * 7 + b % 9 * 3 + r"]
+)
+def test_rows_that_are_copied_from_where_sectors_begin_are_waited_for_once(begin):
+    """No thread writes what another one writes, wherever rows begin: conditions say so that ask for
+    what all threads share."""
+    shift = f"({begin}) % 8"
+    text = f"""
+for b in {BLOCK}40):
+    for r in range(4):
+        for t in {X}40):
+            if {shift} <= t and t < {shift} + 32:
+                S[r * 32 + t - {shift}] = A[b, r * 32 + t - {shift}]
+    for r in range(4):
+        for t in {X}40):
+            D[b, r * 40 + t] = S[(r * 40 + t) % 128]
+"""
+    func = program(text, "A: f32[40, 128], D: f32[40, 160]", [("S", "f32[128]", "shared")])
+    low = check_passes(func)
+    assert syncs(low) == ["block"]
+    rows = [s for s in walk(low.body) if isinstance(s, For) and s.thread is None]
+    assert not any(isinstance(s, Sync) for row in rows for s in walk(row.body))
