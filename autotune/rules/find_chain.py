@@ -114,19 +114,22 @@ def _classified(rows: InRows, groups: Sequence[Group], cpu: Cpu) -> Chain | None
     products: list[str] = []
     packed: list[tuple[str, str]] = []
     before: set[str | None] = set()
-    first = 0
+    first, room = 0, cpu.kept_bytes(2)
     for at, stage in enumerate(stages):
         name, block = stage.block, sch.state.block(stage.block)
         if not block.is_reduction and not _is_apart(block, stage):
             continue
-        operands = _gathered(sch, stage, cpu) if stage.width > 1 and block.is_reduction else None
+        product = stage.width > 1 and block.is_reduction
+        operands = _gathered(sch, stage) if product and _shared_bytes(block) <= room else None
         if operands is not None:
+            room -= _shared_bytes(block)
             products.append(name)
             packed.extend((name, operand) for operand in operands)
         elif stage.width == 1 and block.is_reduction and _along_memory(block, cpu):
             statistics.append(name)
         else:
             first, statistics, products, packed = at + 1, [], [], []
+            room = cpu.kept_bytes(2)
             before |= {name, *(g.epilogue for g in groups if g.block == name)}
     kept = [stage for stage in stages[first:] if stage.block not in before]
     if not statistics or kept[-1] is not stages[-1]:
@@ -192,12 +195,23 @@ def _along_memory(block: Block, cpu: Cpu) -> bool:
     return reduces_by_one(block) and terms is not None and terms >= 2 * cpu.lanes()
 
 
-def _gathered(sch: Schedule, stage: Stage, cpu: Cpu) -> list[str] | None:
+def _shared_bytes(block: Block) -> int:
+    """What all rows of a product share of its operands: that of all products of a chain stays in
+    the second-level cache, as each task goes over it."""
+    *rows, _ = (it.var for it in block.iters if it.kind is IterKind.SPATIAL)
+    mine, total = set(rows), 0
+    for load in body_loads(block):
+        dims = zip(load.indices, load.buffer.shape)
+        shared = prod(size(extent) for index, extent in dims if not variables(index) & mine)
+        total += shared * dtype.itemsize(load.buffer.dtype)
+    return total
+
+
+def _gathered(sch: Schedule, stage: Stage) -> list[str] | None:
     """The operands of a product whose neighbouring columns are apart in memory.
 
-    None where the block is no product for a chain: its columns are no axis of what it stores, the
-    part of an operand that all rows share does not fit the second-level cache, or too few rows
-    share one that would have to be packed.
+    None where the block is no product for a chain: its columns are no axis of what it stores, or
+    too few rows share an operand that would have to be packed.
     """
     block = sch.state.block(stage.block)
     store = output_store(block)
@@ -212,13 +226,6 @@ def _gathered(sch: Schedule, stage: Stage, cpu: Cpu) -> list[str] | None:
     rows, found = set(spatial[:-1]), []
     extents = {it.var: size(it.extent) for it in block.iters}
     for load in body_loads(block):
-        shared = [
-            size(extent)
-            for index, extent in zip(load.indices, load.buffer.shape)
-            if not variables(index) & rows
-        ]
-        if prod(shared) * dtype.itemsize(load.buffer.dtype) > cpu.kept_bytes(2):
-            return None
         step = stride_in(load, spatial[-1], block)
         if step not in (0, 1):
             at = [o.buffer for o in c.operands].index(load.buffer.name)

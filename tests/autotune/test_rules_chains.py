@@ -368,6 +368,21 @@ def test_whatever_rows_and_widths_are_chosen_for_common_sums_is_right():
         check(func, space.build(space.sample(rng, "out:chain")))
 
 
+@pytest.mark.parametrize(("terms", "parts"), [(160, 1), (160, 2), (320, 1), (320, 2), (80, 4)])
+def test_what_all_rows_share_of_all_products_stays_in_the_second_cache(terms, parts):
+    """Whether it is one operand or several: each task goes over all of them."""
+    x = rows_of(32, terms)
+    weights = [rows_of(terms, 512, name=f"w{n}") for n in range(parts)]
+    rows = ops.softmax(x)
+    found = [ops.matmul(rows, w, name=f"y{n}") for n, w in enumerate(weights)]
+    out = found[0]
+    for n, more in enumerate(found[1:]):
+        out = ops.multiply(out, more, name=f"both{n}")
+    chains = chains_of(made(x, *weights, ops.softmax(out, name="out")))
+    fits = 4 * 512 * terms * parts <= SMALL.kept_bytes(2)
+    assert any(len(plan.chain.products) == parts for plan in chains) == fits
+
+
 @pytest.mark.parametrize("kind", ["permuted", "fused", "split"])
 def test_rows_that_are_not_those_of_the_result_are_not_written_out(kind):
     """A chain whose last stage has no loop over all of its rows would write out the others."""
