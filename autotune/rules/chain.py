@@ -103,20 +103,9 @@ def chain_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[Plan]:
     found = [
         _plan(sch.copy(), rows, chain, cpu)
         for chain, rows in find_chains(sch, groups, cpu, refused)
-        if _inside(rows, chain) <= cpu.registers
     ]
     none = (NoPlan(Group(name), why) for name, why in refused.items() if why)
     return [*(tried(sch, plan) for plan in found), *none]
-
-
-def _inside(sch: Schedule, chain: Chain) -> int:
-    """The most results of a row that a sum has side by side, beside the columns of products: all of
-    them are written out."""
-    rows = sum(n != 1 for n in chain.sizes)
-    counts = {name: -1 if name in chain.products else None for name in chain.stages}
-    sums = (*chain.statistics, *chain.products)
-    sizes = ([n for n in spatial_sizes(sch.state.block(name)) if n != 1] for name in sums)
-    return max((prod(own[rows : counts[name]]) for name, own in zip(sums, sizes)), default=1)
 
 
 def _plan(base: Schedule, sch: Schedule, chain: Chain, cpu: Cpu) -> ChainPlan:
