@@ -192,6 +192,7 @@ def test_what_reads_the_result_of_another_rule(maker, reader, shape):
     assert str(space.build(default_candidate(space)).func) == str(sch.func)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("target", ["c", "c -march=x86-64", "cuda"])
 @pytest.mark.parametrize("kinds", [("float32",) * 2, ("bfloat16",) * 2, ("uint8", "int8")])
 def test_products_with_a_single_number(kinds, target):

@@ -109,6 +109,7 @@ def test_each_block_by_itself():
     assert algorithms(func, constants=names) == {"large": alone}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("naming", NAMINGS.values(), ids=NAMINGS)
 def test_names_decide_nothing(naming):
     func = renamed(conv(32, 32, 8), naming)

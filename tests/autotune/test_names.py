@@ -37,6 +37,7 @@ def tuned():
         yield db
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("scheme", NAMINGS)
 def test_a_renamed_program_is_not_measured_again(tuned, scheme):
     func = renamed(product("rows", "X", "W"), NAMINGS[scheme])

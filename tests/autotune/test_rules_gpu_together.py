@@ -48,6 +48,7 @@ TOGETHER = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", TOGETHER)
 def test_products_that_meet_have_tiles_each(name: str, cache: ObjectCache) -> None:
     """Sums of rows go together row by row where each row is its own; what all rows read goes

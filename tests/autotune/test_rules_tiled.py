@@ -163,6 +163,7 @@ def test_squares_are_no_product_of_two_matrices(narrow, wide):
     assert not any(":tiled" in name for name in make_space(func, TILES).sketches)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["uint8", "bfloat16"])
 @pytest.mark.parametrize("parts", ["rows", "columns", "terms"])
 def test_axes_in_two_variables_are_one(parts, kind):

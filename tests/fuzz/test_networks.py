@@ -183,6 +183,7 @@ FEW = {
 """Products of operands with few dimensions, or none: the shapes, and a term of an element."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["float32", "bfloat16", "int8", "bool"])
 @pytest.mark.parametrize("name", FEW)
 @pytest.mark.parametrize("terms", [1, 2])

@@ -37,6 +37,7 @@ def joined(image):
 IMAGES = [(7, 7), (4, 4), (5, 12), (6, 8), (1, 9), (9, 1), (1, 1), (13, 11), (3, 4, 5), (2, 7, 3)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("image", IMAGES, ids=str)
 @pytest.mark.parametrize("lanes", [4, 7, 8])
 def test_lanes_of_several_dimensions_are_packed(check, image, lanes):

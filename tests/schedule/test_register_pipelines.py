@@ -71,6 +71,7 @@ def operands(m, n, k):
     return [rng.integers(-4, 5, shape).astype("float32") for shape in ((m, k), (k, n))]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("vector", [1, 4])
 @pytest.mark.parametrize("shape", [(16, 16, 12), (9, 13, 11), (12, 11, 5)])
 def test_same_values(shape, vector):
