@@ -14,8 +14,6 @@ from tensorir.arith.regions.iter_map import (
     decompose,
     determines,
     determines_all,
-    is_bijective,
-    is_compact,
 )
 from tensorir.arith.regions.region import Interval, covers, intersect_with, relax, union
 from tensorir.arith.slope import slope
@@ -34,8 +32,6 @@ __all__ = [
     "holds_everywhere",
     "intersect_with",
     "inverse_of",
-    "is_bijective",
-    "is_compact",
     "is_dense",
     "relax",
     "slope",

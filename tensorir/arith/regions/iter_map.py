@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import gcd, prod
+from math import gcd
 from operator import is_
 
 from tensorir.arith.analyzer import Analyzer
@@ -62,21 +62,6 @@ def _decomposed(
     return digits, form.const
 
 
-def is_compact(digits: Iterable[Digit]) -> bool:
-    """Whether different values of the digits always give different sums.
-
-    So it is if each scale exceeds all that the digits of smaller scale can add up to.
-    """
-    reach: int | None = 0
-    for digit in sorted(digits, key=lambda d: abs(d.scale)):
-        if digit.extent == 1:
-            continue
-        if reach is None or abs(digit.scale) <= reach:
-            return False
-        reach = None if digit.extent is None else reach + abs(digit.scale) * (digit.extent - 1)
-    return True
-
-
 def determines(
     indices: Sequence[Expr], var: Var, extents: Mapping[Var, ExprLike], analyzer: Analyzer
 ) -> bool:
@@ -104,27 +89,6 @@ def determines_all(
         an.remembered[key] = known.atoms
         known.solve([an.linear(e) for e in indices])
     return all([known.has(e) for e in wanted])
-
-
-def is_bijective(
-    bindings: Sequence[Expr],
-    extents: Mapping[Var, ExprLike],
-    targets: Sequence[int],
-    analyzer: Analyzer | None = None,
-) -> bool:
-    """Whether `bindings` map the box `extents` one to one onto the box `targets`.
-
-    A map that determines its argument and stays in a box of as many points reaches all of them.
-    """
-    sizes = [int_value(extent) for extent in extents.values()]
-    if None in sizes or prod(s for s in sizes if s is not None) != prod(targets):
-        return False
-    an = bound_in(extents, analyzer or Analyzer())
-    for binding, target in zip(bindings, targets, strict=True):
-        low, high = an.bounds(binding)
-        if low is None or high is None or low < 0 or high >= target:
-            return False
-    return determines_all(bindings, extents, extents, an)
 
 
 def bound_in(extents: Mapping[Var, ExprLike], analyzer: Analyzer) -> Analyzer:
