@@ -40,7 +40,7 @@ def lower_prefetch(func: PrimFunc) -> PrimFunc:
             with block("C"):                  ->      with block("C"):
                 ...  # reads A[i, :16]                    ...
 
-    There is one for each cache line of each row of what an iteration reads. Rows that the loop
+    There is one for each cache line of what an iteration reads. Rows that the loop
     does not reach are asked for too: a prefetch has no effect that a program could see. Requires
     that blocks are there.
     """
@@ -106,10 +106,15 @@ def _reads(block: Block, buffer: Buffer) -> list[tuple[Expr, ...]]:
 
 
 def _steps(buffer: Buffer, region: Sequence[Interval]) -> list[tuple[int, int]]:
-    """How many requests there are along each dimension, and how many elements lie between."""
-    sizes = [int_value(part.extent) or 0 for part in region]
-    wide = max(1, LINE // dt.itemsize(buffer.dtype))
-    return [*((size, 1) for size in sizes[:-1]), (-(-sizes[-1] // wide), wide)]
+    """How many requests there are along each dimension, and how many elements lie between. A line
+    has several values of a dimension behind which all elements are read."""
+    found: list[tuple[int, int]] = []
+    step = max(1, LINE // dt.itemsize(buffer.dtype))
+    for part, extent in reversed(list(zip(region, buffer.shape))):
+        size = int_value(part.extent) or 0
+        found.insert(0, (-(-size // step), step))
+        step = max(1, step // max(1, size)) if int_value(extent) == size else 1
+    return found
 
 
 def _requests(

@@ -8,6 +8,8 @@ import pytest
 from tensorir import interpret, parse, structural_equal, structural_hash, verify
 from tensorir.errors import ParseError, VerifyError
 from tensorir.passes import double_buffers, fold_buffers, lower_prefetch
+from tensorir.stmt import For, Prefetch
+from tensorir.visit import child_stmts
 
 ROLLED = """
 @prim_func
@@ -181,3 +183,30 @@ class TestPrefetch:
         """
         func = parse(text)
         assert str(lower_prefetch(func)) == str(func)
+
+    @pytest.mark.parametrize(
+        ("shape", "lines"),
+        [
+            ((8, 64), 4), ((8, 64, 1), 4), ((8, 1, 64, 1, 1), 4), ((8, 16, 4), 4),
+            ((8, 8, 4, 2), 4), ((8, 4, 16), 4), ((8, 3, 20), 6), ((8, 20, 3), 4), ((8, 24, 1), 2),
+        ],
+    )  # fmt: skip
+    def test_each_line_is_asked_for_once_whatever_dimensions_it_is_in(self, shape, lines):
+        sizes = ", ".join(map(str, shape))
+        names = [f"v{n}" for n in range(len(shape))]
+        axes = "".join(f"\n{24 * ' '}{v} = spatial({n}, i{v})" for v, n in zip(names, shape))
+        at = ", ".join(names)
+        text = f"""
+        @prim_func
+        def f(A: f32[{sizes}], C: f32[{sizes}]):
+            for iv0 in range(8, annotations={{"prefetch": [["C", "A", 1]]}}):
+                for {", ".join(f"i{v}" for v in names[1:])} in grid({sizes.partition(", ")[2]}):
+                    with block("C"):{axes}
+                        C[{at}] = A[{at}]
+        """
+
+        def asked(stmt):
+            times = stmt.const_extent if isinstance(stmt, For) else 1
+            return times * sum(map(asked, child_stmts(stmt))) + isinstance(stmt, Prefetch)
+
+        assert asked(lower_prefetch(parse(text)).body) == 8 * lines
