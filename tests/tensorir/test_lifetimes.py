@@ -13,6 +13,7 @@ from backends import build
 from schedule import Schedule, ScheduleError
 from tensorir import Alloc, For, Target, child_stmts, interpret, lower, parse, verify
 from tensorir.passes import lower_blocks, lower_init, place_buffers
+from tensorir.passes.facts.made import Finds
 
 HEAD = """
 @prim_func
@@ -174,3 +175,30 @@ def test_running_sum():
     np.testing.assert_array_equal(build(func)(a), np.cumsum(a))
     with pytest.raises(ScheduleError, match="loop 'i'"):
         Schedule(func).parallel("i")
+
+
+def test_what_stages_of_a_pipeline_pass_on_is_told_by_intervals(monkeypatch):
+    """To find that no write stores what is read took most of placing a tile."""
+    sch, found, finds = Schedule(program(write(), value="T[vi, vq] + 1.0")), [], Finds._finds
+    sch.pipeline("i", [0, 1])
+
+    def counted(self, place, depth):
+        found.append(depth)
+        return finds(self, place, depth)
+
+    monkeypatch.setattr(Finds, "_finds", counted)
+    assert depth_of(sch.func) == 0 and not any(found)
+    same_everywhere(sch.func)
+
+
+@pytest.mark.parametrize("name", [*CARRIED, *KEPT])
+def test_what_intervals_tell_is_never_found(name, monkeypatch):
+    asked = Finds.self_contained
+
+    def both(self, depth):
+        contained = asked(self, depth)
+        assert not (contained and depth and self.passes_on(depth))
+        return contained
+
+    monkeypatch.setattr(Finds, "self_contained", both)
+    assert depth_of((CARRIED | KEPT)[name]) in (0, 1)
