@@ -44,8 +44,11 @@ class ContractionPlan(FormedPlan, RankedPlan["library.NestPlan"]):
 
     @cached_property
     def _has_depth(self) -> bool:
-        """Whether some nest does not keep its sums in registers."""
-        return any(plan.depth for _, plan in self.ranked())
+        """Whether some nest does not keep its sums in registers, if no operand is a constant."""
+        from autotune.kept import kept_nests
+
+        nests = kept_nests(self.contraction, self.device, (), self.numerics == "bitwise")
+        return next(nests, None) is not None
 
     def values(self, nest: library.NestPlan) -> dict[str, Any]:
         values = nest_values(self.contraction, nest)

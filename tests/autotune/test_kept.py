@@ -223,3 +223,29 @@ def test_searches_draw_such_nests() -> None:
     assert len(depths) > 1
     for candidate in drawn:
         space.build(candidate)
+
+
+def test_what_is_constant_is_all_that_plans_are_looked_for_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whether there are such nests was asked of all plans for other constants, at the same cost."""
+    asked = set()
+
+    def counted(c: Contraction, cpu: Cpu, constants: frozenset[str] = frozenset(), *rest: Any):
+        asked.add(frozenset(constants))
+        return plans(c, cpu, constants, *rest)
+
+    monkeypatch.setattr("autotune.plans.plans", counted)
+    default_schedule(rows(64, 96, 150), "c", ["w"])
+    assert asked == {frozenset("w")}
+
+
+@pytest.mark.parametrize("numerics", ["bitwise", "reassociated"])
+@pytest.mark.parametrize("name", [*SMALL, *SHARED, *LARGE])
+def test_plans_have_such_nests_where_there_are_any(name: str, numerics: str) -> None:
+    func = (SMALL | SHARED | LARGE)[name]()
+    _, c = prepared(func)
+    for cpu in (CPUS[1], LITTLE[0]):
+        nests = list(kept_nests(c, cpu, (), numerics == "bitwise"))
+        found = plans(c, cpu, (), numerics)
+        assert any(plan.depth for _, plan in found) == bool(nests)
