@@ -81,3 +81,16 @@ def test_shorter_last_parts_add_up(name, sizes, cache):
     checked = f"{TARGET} -check=bounds,races,uninitialised"
     found = build(sch, checked, cache=cache)(*arrays)
     np.testing.assert_array_equal(found, reference(func, *arrays)[0])
+
+
+@pytest.mark.parametrize("terms", [2707, 4096, 4099])
+def test_axes_of_one_value_have_the_tiles_of_a_program_without_them(terms):
+    """Tiles that need a variable for each axis are refused as it was written, and parts, which do
+    not, are slower."""
+
+    def product(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+        k = te.reduce_axis(terms, name="k")
+        return te.compute((512,), lambda j: te.sum(x[k] * w[j, k], axis=k))
+
+    plain = taken(program(product, (terms,), (512, terms)))
+    assert taken(program(ops.linear, (1, terms), (512, terms), (512,))) <= 1.1 * plain

@@ -166,7 +166,8 @@ class ProductPlan(FormedPlan):
         """As it was written where its best tile is accepted, else on its axes if that takes less
         time: parts of variables are there for tiles to divide."""
         c, whole = self.contraction, self.is_whole
-        plain = whole and all(len(c.axes[n].digits) == 1 for n in c.spatial)
+        every = len(self.base.state.block(self.group.block).iters)  # some may have one value
+        plain = whole and all(len(axis.digits) == 1 for axis in c.axes) and len(c.axes) == every
         if whole and self.works and (plain or not self.refused):
             return self
         moved = self.on_axes()
