@@ -36,10 +36,11 @@ GCC_VECTOR_FLAGS = ("-fno-tree-slp-vectorize", "-fno-tree-loop-distribute-patter
 """gcc looks for scalars side by side to make vectors of: a third of what it takes for a matrix
 product, in which there are none. Nor has it loops over elements that fill memory or copy it."""
 
-GCC_X86_FLAGS = ("-fno-gcse", "-fno-tree-vrp", "-fno-thread-jumps", "-fno-tree-dominator-opts")
+GCC_X86_FLAGS = ("-fno-gcse", "-fno-tree-vrp")
 """What values may be, which conditions then need not be asked, and what is computed twice is found
-before there is a text: to look for it again is a sixth of what gcc takes for a convolution, and
-leaves kernels as fast."""
+before there is a text: to look for it again is some of what gcc takes for a convolution, and leaves
+kernels as fast. Jumps stay threaded, and conditions are looked at again: without, scalars have
+other multiply-adds than vectors."""
 
 GCC_BITS_FLAGS = ("-fno-tree-bit-ccp",)
 """gcc asks of each number which of its bits are known, and over again in long code: of nests with
