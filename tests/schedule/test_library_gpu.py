@@ -315,6 +315,21 @@ def test_threads_share_rows_of_a_scan(name, monkeypatch):
     assert sch.numerics == "reassociated"
 
 
+def test_a_scan_is_computed_with_readers_of_its_rows_alone(monkeypatch):
+    """What reads two states has loops over neither's rows."""
+    monkeypatch.setitem(known_algorithms(), "scan_8x5", scan_algorithm(8, 5))
+    x, state = te.placeholder((8, 33), name="X"), te.state((8, 33), name="state")
+    first = te.compute((1, 33), lambda _, i: x[0, i], name="first")
+    step = te.compute((8, 33), lambda t, i: te.max(state[t - 1, i], x[t, i]), name="step")
+    states = te.scan(first, step, state, name="s")
+    read = te.compute((3, 15, 3), lambda i, j, k: states[0, k] * states[j % 8, 2 * i + 2 * k], "out")
+    func = te.create_prim_func([x, read], name="mixed")
+    sch = Schedule(func)
+    with pytest.raises(ScheduleError, match="are no rows of the states"):
+        gpu.scan(sch, "step", threads=8, elements=5, reader="out")
+    assert sch.func is func
+
+
 def test_a_scan_that_begins_with_something_else(monkeypatch):
     """Maxima of integers from a row of their own on, along which rows are contiguous."""
     monkeypatch.setitem(known_algorithms(), "scan_2x5", scan_algorithm(2, 5))

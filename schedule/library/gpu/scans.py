@@ -267,7 +267,9 @@ def _loops(
     of_row = {v for it in node.iters if it.var in own for v in variables(it.binding)}
     nodes = {loop: sch.state.loop(loop) for loop in loops}
     across = [x for x in loops if nodes[x].var in of_row or nodes[x].const_extent == 1]
-    (time,) = [loop for loop in loops if loop not in across]
+    times = [loop for loop in loops if loop not in across]
+    require(len(times) == 1, name, f"its loops are no rows of the states, and steps of time {times}")
+    time = times[0]
     if not across:
         across = [sch.add_unit_loop(time)]
     sch.reorder(*across, time)
