@@ -268,7 +268,7 @@ def _loops(
     nodes = {loop: sch.state.loop(loop) for loop in loops}
     across = [x for x in loops if nodes[x].var in of_row or nodes[x].const_extent == 1]
     times = [loop for loop in loops if loop not in across]
-    require(len(times) == 1, name, f"its loops are no rows of the states, and steps of time {times}")
+    require(len(times) == 1, name, "its loops are no rows of the states")
     time = times[0]
     if not across:
         across = [sch.add_unit_loop(time)]
