@@ -322,7 +322,8 @@ def test_a_scan_is_computed_with_readers_of_its_rows_alone(monkeypatch):
     first = te.compute((1, 33), lambda _, i: x[0, i], name="first")
     step = te.compute((8, 33), lambda t, i: te.max(state[t - 1, i], x[t, i]), name="step")
     states = te.scan(first, step, state, name="s")
-    read = te.compute((3, 15, 3), lambda i, j, k: states[0, k] * states[j % 8, 2 * i + 2 * k], "out")
+    shape = (3, 15, 3)
+    read = te.compute(shape, lambda i, j, k: states[0, k] * states[j % 8, 2 * i + 2 * k], "out")
     func = te.create_prim_func([x, read], name="mixed")
     sch = Schedule(func)
     with pytest.raises(ScheduleError, match="are no rows of the states"):
