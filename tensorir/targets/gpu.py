@@ -31,6 +31,9 @@ class Gpu:
     """Neighbours in shared memory that one access reads."""
     sector_bytes: ClassVar[int] = 32
     """What one transaction moves between the caches and a warp."""
+    roomy_registers: ClassVar[int] = Architecture.registers // (4 * Architecture.partitions * WARP)
+    """Registers of a thread that leave room for four warps in each partition of a multiprocessor.
+    """
 
     target: Target
 

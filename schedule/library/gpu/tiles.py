@@ -38,17 +38,7 @@ from schedule.library.gpu.thread_sums import operands_of, shared_terms, thread_s
 from schedule.library.gpu.tile_plan import Cut, TilePlan
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
-from tensorir import (
-    ADDRESSES,
-    Expr,
-    Gpu,
-    IterKind,
-    Load,
-    Store,
-    body_loads,
-    dtype,
-    walk_exprs,
-)
+from tensorir import ADDRESSES, Expr, Gpu, IterKind, Load, Store, body_loads, dtype, walk_exprs
 
 WRITTEN_OUT = 1024
 """Operations of a thread in one step that are written out, at most."""
@@ -58,9 +48,6 @@ MOST_HELD = 64
 
 FETCHED = 32
 """Elements of a thread that are asked for together, at most."""
-
-REGISTERS = 128
-"""Registers of a thread that leave room for four warps for each part of a multiprocessor."""
 
 KINDS = ("warps", "parts", "lanes", "elements")
 
@@ -281,8 +268,10 @@ class _Tiles:
         part, *loops = split_for_threads(sch, copy, sizes, tile.vector)
         count, most = sch.state.loop(part).const_extent or 1, self.together
         together = max(n for n in range(1, most + 1) if count % n == 0)
-        if together > 1:
-            sch.unroll(part if together == count else sch.split(part, [None, together])[1])
+        if together == count:
+            sch.unroll(part)
+        elif together > 1 and not tile.from_sectors:  # whose parts are not told apart
+            sch.unroll(sch.split(part, [None, together])[1])
         if tile.vector > 1:
             sch.vectorize(loops[-1])
         return dict(zip(kinds, loops))
@@ -294,7 +283,7 @@ class _Tiles:
         c, cuts = self.c, self.plan.cuts
         words = max(1, dtype.itemsize(c.sums.dtype) // 4)
         sums = words * prod(cuts[n].own for n in c.spatial)
-        left = (REGISTERS - ADDRESSES - sums) // (2 * max(1, len(self.plan.shared)))
+        left = (Gpu.roomy_registers - ADDRESSES - sums) // (2 * max(1, len(self.plan.shared)))
         return min(FETCHED, max(1, left))
 
     def loops_of(self, stage: str) -> dict[int, LoopRef]:
