@@ -313,7 +313,8 @@ def costs(calibrate: bool) -> Check:
     from autotune.calibration.stored import calibrate as measure
     from autotune.calibration.stored import known_costs
     from autotune.errors import MeasureError
-    from tensorir import Costs
+    from backends import resolve
+    from tensorir import usual_costs
 
     if calibrate:
         try:
@@ -327,9 +328,8 @@ def costs(calibrate: bool) -> Check:
         remedy = "tensorir doctor --calibrate" if word else ""
         text = word or "not measured; --calibrate does. The defaults are used"
         return Check("costs", "warn" if word else "ok", text, remedy)
-    parts = [
-        f"{name} {value:.3g} ({getattr(Costs(), name):g})" for name, value in found.costs.items()
-    ]
+    usual = usual_costs(resolve("c").features)
+    parts = [f"{name} {cost:.3g} ({getattr(usual, name):g})" for name, cost in found.costs.items()]
     parts += [f"{name} {value:.3g}" for name, value in found.others.items()]
     told = f"cycles, and defaults: {', '.join(parts)}; used where costs=\"measured\" asks for them"
     return Check("costs", "ok", told)

@@ -175,6 +175,7 @@ if TYPE_CHECKING:
     from tensorir.targets.architectures import architecture_of as architecture_of
     from tensorir.targets.architectures import find_architecture as find_architecture
     from tensorir.targets.costs import Costs as Costs
+    from tensorir.targets.costs import usual_costs as usual_costs
     from tensorir.targets.cpu import Cpu as Cpu
     from tensorir.targets.device import Device as Device
     from tensorir.targets.device import device_of as device_of
@@ -266,7 +267,7 @@ __all__ = lazy_names(
         "tensorir.analysis.dependence": (
             "belongs_to carries conflict disjoint outliving piped recurrent same_slice"
         ),
-        "tensorir.targets.costs": "Costs",
+        "tensorir.targets.costs": "Costs usual_costs",
         "tensorir.targets.cpu": "Cpu",
         "tensorir.targets.device": "Device device_of",
         "tensorir.targets.gpu": "Gpu",

@@ -12,7 +12,7 @@ from autotune.database.records import utc_now
 from autotune.machine.machine import this_machine
 from autotune.machine.measured_file import MeasuredFile, entry_key
 from backends import resolve
-from tensorir import Costs, Target, TensorIRError
+from tensorir import Costs, Target, TensorIRError, usual_costs
 
 FILE = MeasuredFile("costs.json")
 
@@ -57,7 +57,7 @@ def costs_of(costs: CostsLike, target: Target) -> Costs:
     for anything else.
     """
     if costs is None or isinstance(costs, Costs):
-        return costs or Costs()
+        return costs or usual_costs(target.features)
     if costs != MEASURED:
         raise TensorIRError(f"costs {costs!r} are not known; give {MEASURED!r}, Costs(...) or None")
     if target.on_gpu:
@@ -69,8 +69,8 @@ def costs_of(costs: CostsLike, target: Target) -> Costs:
             f"{reason}; the defaults are used. `tensorir doctor --calibrate` measures them",
             stacklevel=3,
         )
-        return Costs()
-    return found.applied(Costs())
+        return usual_costs(target.features)
+    return found.applied(usual_costs(target.features))
 
 
 def _plain(target: Target | str) -> Target:

@@ -96,9 +96,12 @@ def stencil_plans(sch: Schedule, group: Group, cpu: Cpu) -> Sequence[Plan]:
     return [plan] if plan.is_possible() else []
 
 
-def rows_of_registers(sch: Schedule, block: Block, cpu: Cpu) -> Rows | None:
+def rows_of_registers(
+    sch: Schedule, block: Block, cpu: Cpu, grows: bool = False
+) -> Rows | None:
     """The rows of a stage that pay by an estimate of its cycles; None where they share nothing, or
-    other things take the time."""
+    other things take the time. What storing them in turns costs is little where the stage `grows`
+    by what is inlined into it."""
     store, spatial = output_store(block), [it for it in block.iters if it.kind is IterKind.SPATIAL]
     known = [n for it in spatial if (n := int_value(it.extent))]
     if block.is_reduction or store is None or min(len(spatial), len(known)) < 2:
@@ -120,6 +123,8 @@ def rows_of_registers(sch: Schedule, block: Block, cpu: Cpu) -> Rows | None:
     alone = _cycles(store, lane, lane, 1, cpu)
     vectors = 2 if 2 * len(reads) + 4 <= cpu.registers else 1
     width = min(cpu.elements(*kinds) * vectors, known[-1])
+    loose = store.buffer in sch.func.params and not grows
+    pieces = _pieces(store, width, cpu) if loose else 0.0
     best, least = None, GAIN * alone
     for at, it in enumerate(spatial[:-1]):
         if not fits and prod(known[at + 1 :]) * item < RUN:
@@ -127,7 +132,7 @@ def rows_of_registers(sch: Schedule, block: Block, cpu: Cpu) -> Rows | None:
         for rows in ROWS:
             tasks = prod(known[:at]) * (known[at] // rows)
             if rows <= known[at] and tasks >= TASKS * cpu.threads:
-                cycles = _cycles(store, lane, it.var, rows, cpu)
+                cycles = _cycles(store, lane, it.var, rows, cpu) + pieces
                 if cycles < least:
                     best = Rows(at, it.var, rows, lane, width)
                     least = 0.95 * cycles
@@ -154,7 +159,7 @@ def copies(cpu: Cpu, sch: Schedule, user: Block, block: Block) -> float:
     if moved_on_axes(trial, user.name, {}):
         user = trial.state.block(user.name)
         reads = [load for load in body_loads(user) if store and load.buffer is store.buffer]
-    found = None if in_scan(sch, user) else rows_of_registers(sch, user, cpu)
+    found = None if in_scan(sch, user) else rows_of_registers(sch, user, cpu, grows=True)
     if found is None or len(reads) * operations(block) * found.rows > MOST_INLINED:
         return len(reads)
     if 3 * instances(block) * dtype.itemsize(reads[0].dtype) < cpu.l3_bytes:
@@ -188,6 +193,14 @@ def _cycles(store: Store, lane: Var, axis: Var, rows: int, cpu: Cpu) -> float:
     work = sum(map(_work, nodes)) / rows / cpu.costs.units
     loads = sum(isinstance(n, Load) for n in nodes) / rows * UNALIGNED / cpu.costs.ports
     return max(work, loads) + cpu.costs.both * min(work, loads)
+
+
+def _pieces(store: Store, width: int, cpu: Cpu) -> float:
+    """Of a vector of what callers have made room for, anywhere in a line, where rows are stored in
+    turns, so many elements of each. Of shorter vectors fewer reach into a second line."""
+    size = cpu.vector_bytes
+    run = width * dtype.itemsize(store.buffer.dtype)
+    return cpu.costs.piece * min(1.0, size / cpu.line_bytes) * size / run
 
 
 def _work(e: Expr) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 
@@ -13,6 +14,8 @@ class Costs:
                vectors more begin, but no more than `narrow` times as many
     latency    until a sum can be added to
     both       share of the smaller of arithmetic and loads that is not hidden behind the other
+    piece      vectors of one of several rows that are stored in turns, where they reach into second
+               lines: what is left of a line waits for the next turn
     spill      a sum that has no register, each step
     tile       beginning and ending a register tile, and `sum_` each of its vectors
     turn       of an innermost loop that begins again
@@ -39,6 +42,7 @@ class Costs:
     narrow: float = 2.0
     latency: float = 4.0
     both: float = 0.2
+    piece: float = 0.0
     spill: float = 10.0
     tile: float = 5.0
     sum_: float = 1.0
@@ -66,3 +70,14 @@ class Costs:
     tile_sums: float = 4.0
     tile_start: float = 400.0
     start: float = 8000.0
+
+
+SPLIT_STORES = Costs(piece=15.0)
+"""Of processors with arithmetic in half precision (Golden Cove and its successors): a stencil of
+two rows takes half as long again as one of single rows where results begin 16 bytes into a line,
+as NumPy's do, and as long where they begin with one."""
+
+
+def usual_costs(features: Collection[str]) -> Costs:
+    """What steps cost on processors with these features (Target.features), where nobody says."""
+    return SPLIT_STORES if "avx512fp16" in features else Costs()

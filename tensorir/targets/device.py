@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorir.targets.costs import Costs
+from tensorir.targets.costs import Costs, usual_costs
 from tensorir.targets.cpu import Cpu
 from tensorir.targets.gpu import Gpu
 from tensorir.targets.target import Target
@@ -13,6 +13,8 @@ Device = Cpu | Gpu
 def device_of(target: Target, costs: Costs | None = None) -> Device:
     """The description of what a resolved target (backends.resolve) is compiled for.
 
-    costs  of a processor's steps; None for the defaults
+    costs  of a processor's steps; None for the usual ones of its kind
     """
-    return Gpu(target) if target.on_gpu else Cpu(target, costs or Costs())
+    if target.on_gpu:
+        return Gpu(target)
+    return Cpu(target, costs or usual_costs(target.features))

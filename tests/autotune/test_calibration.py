@@ -17,13 +17,24 @@ from autotune.calibration.programs import probes
 from autotune.calibration.stored import FILE, calibrate, costs_of, known_costs
 from autotune.errors import MeasureError
 from backends import Timing, resolve
-from tensorir import Costs, Cpu, Target, TensorIRError, interpret, ops, reference, te
+from tensorir import (
+    Costs,
+    Cpu,
+    Target,
+    TensorIRError,
+    interpret,
+    ops,
+    reference,
+    te,
+    usual_costs,
+)
 from tests.brief import BRIEF
 
 SMALL = Cpu(
     Target(vector_bits=256, threads=2, features=("fma",), l1d=1 << 12, l2=1 << 14, l3=1 << 15)
 )
 NAMES = {f.name for f in fields(Costs)}
+USUAL = usual_costs(resolve("c").features)
 
 
 @pytest.fixture(autouse=True)
@@ -142,7 +153,7 @@ def test_costs_are_kept_for_all_numbers_of_threads(measured):
     calibrate()
     assert known_costs("c -threads=1 -l2=4096") == (FOUND, "")
     assert known_costs("c -vector_bits=128")[0] is None
-    assert costs_of("measured", resolve("c")) == replace(Costs(), units=1.5, start=4000.0)
+    assert costs_of("measured", resolve("c")) == replace(USUAL, units=1.5, start=4000.0)
 
 
 BAD = [
@@ -164,7 +175,7 @@ def test_a_damaged_file_is_the_same_as_none(text, measured):
     assert found is None
     assert str(FILE.path) in word
     with pytest.warns(UserWarning, match="defaults are used"):
-        assert costs_of("measured", resolve("c")) == Costs()
+        assert costs_of("measured", resolve("c")) == USUAL
     assert doctor.costs(False).level == "warn"
     calibrate()
     assert known_costs() == (FOUND, "")
@@ -212,7 +223,7 @@ def _full(*_):
 def test_doctor_shows_them_beside_the_defaults(measured):
     assert doctor.costs(False).text.startswith("not measured")
     shown = doctor.costs(True).text
-    assert f"units 1.5 ({Costs().units:g})" in shown and "GHz 2" in shown
+    assert f"units 1.5 ({USUAL.units:g})" in shown and "GHz 2" in shown
     assert doctor.costs(False).text == shown
 
 
@@ -231,7 +242,7 @@ def test_they_decide_only_where_they_are_asked_for(measured):
     before = default_schedule(func, target).trace
     calibrate(target)
     assert default_schedule(func, target).trace == before
-    assert default_schedule(func, target, costs=Costs()).trace == before
+    assert default_schedule(func, target, costs=USUAL).trace == before
     default_schedule(func, target, costs="measured")
     with pytest.raises(TensorIRError, match="costs 'guessed' are not known; give 'measured'"):
         default_schedule(func, target, costs="guessed")

@@ -14,7 +14,7 @@ from backends import build, resolve
 from benchmarks.peers.invented import INVENTED_ROWS
 from benchmarks.peers.programs_invented import invented
 from schedule import Schedule
-from tensorir import Cpu, ForKind, Target, device_of, interpret, reference, te
+from tensorir import Costs, Cpu, ForKind, Target, device_of, interpret, reference, te, usual_costs
 
 TARGET = "c -vector_bits=512 -threads=2"
 CPU = Cpu(Target(vector_bits=256, threads=2, features=("fma",), l1d=32 << 10, l2=1 << 20))
@@ -51,10 +51,29 @@ def unrolled(sch, block):
 @pytest.mark.parametrize("op", ["heat2d", "heat3d", "nine_taps", "blur"])
 def test_stencils_are_rows_of_registers(op):
     """Of the first axis that shares, whose pieces of memory are the longest."""
-    sch = default_schedule(invented(ROWS[op].sizes), TARGET)
+    sch = default_schedule(invented(ROWS[op].sizes), TARGET, costs=Costs())
     assert [str(name) for name in sch.get_blocks()] == ["out"], "a blur's rows are computed once"
     assert unrolled(sch, "out") == [4]
     assert sch.numerics == "bitwise"
+
+
+@pytest.mark.parametrize("offsets", [CROSS, NINE], ids=["cross", "nine"])
+def test_rows_are_stored_in_turns_where_that_costs_little(offsets):
+    """Where vectors of results reach into second lines, as those of callers do and those of
+    intermediates do not. What is computed once for several rows is worth it anyway."""
+    split = usual_costs(("avx512f", "avx512fp16", "fma"))
+    assert split.piece > usual_costs(("avx512f", "fma")).piece == 0.0
+    target = resolve("c -vector_bits=512 -threads=1")
+    found = {}
+    for costs in (Costs(), split):
+        cpu = Cpu(target, costs)
+        sch = Schedule(stencil((2048, 2048), offsets))
+        found[costs.piece > 0] = rows_of_registers(sch, sch.state.block("S"), cpu)
+        inner = Schedule(stencil((2048, 2048), offsets, then=4))
+        assert rows_of_registers(inner, inner.state.block("S"), cpu) is not None
+    assert found[False] is not None and found[True] is None
+    sch = default_schedule(invented(ROWS["blur"].sizes), TARGET, costs=split)
+    assert unrolled(sch, "out") == [4]
 
 
 @pytest.mark.parametrize("op", ["edit", "lifting", "bilateral", "viterbi", "min_plus", "cosine"])
