@@ -56,8 +56,9 @@ def costs_of(costs: CostsLike, target: Target) -> Costs:
     Where these were never measured, the defaults are taken, with a warning. Raises TensorIRError
     for anything else.
     """
+    usual = usual_costs(target.features)
     if costs is None or isinstance(costs, Costs):
-        return costs or usual_costs(target.features)
+        return costs or usual
     if costs != MEASURED:
         raise TensorIRError(f"costs {costs!r} are not known; give {MEASURED!r}, Costs(...) or None")
     if target.on_gpu:
@@ -69,8 +70,8 @@ def costs_of(costs: CostsLike, target: Target) -> Costs:
             f"{reason}; the defaults are used. `tensorir doctor --calibrate` measures them",
             stacklevel=3,
         )
-        return usual_costs(target.features)
-    return found.applied(usual_costs(target.features))
+        return usual
+    return found.applied(usual)
 
 
 def _plain(target: Target | str) -> Target:

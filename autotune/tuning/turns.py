@@ -104,7 +104,7 @@ def _try_lock(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> int | None:
 
 def _release(path: Path, handle: int) -> None:
     """Remove the file of a lock that is held, and let it go."""
-    with suppress(OSError):
+    with suppress(OSError):  # what stays there is locked by nobody: the next search takes it
         path.unlink()
     os.close(handle)
 

@@ -17,10 +17,15 @@ EXTENTS = {"k": 3, "i": 2, "j": 4}
 ZERO = {item: "0" if item == "i8" else "0.0" for item in ITEMS}
 
 
-def nest(order="kij", left="A[k, i]", right="B[k, t * 4 + j]", wide=128, item="f32"):
-    """Sums of a thread, its loops in any order."""
-    loops = [f"{'    ' * n}for {v} in unrolled({EXTENTS[v]}):" for n, v in enumerate(order)]
-    lines = "\n        ".join([*loops, f"            R[i, j] = R[i, j] + {left} * {right}"])
+def nest(order="kij", left="A[k, i]", right="B[k, t * 4 + j]", wide=128, item="f32", where=""):
+    """Sums of a thread, its loops in any order, each `where` a condition of some loops is true, as
+    early as it can be asked."""
+    lines = [f"for {v} in unrolled({EXTENTS[v]}):" for v in order]
+    if where:
+        asked = 1 + max(n for n, v in enumerate(order) if f"{v} " in where)
+        lines.insert(asked, f"if {where}:")
+    lines.append(f"R[i, j] = R[i, j] + {left} * {right}")
+    text = "\n        ".join("    " * n + line for n, line in enumerate(lines))
     return program(
         f"""
 for b in {BLOCK}2):
@@ -28,7 +33,7 @@ for b in {BLOCK}2):
         for z in unrolled(2):
             for y in unrolled(4):
                 R[z, y] = {ZERO[item]}
-        {lines}
+        {text}
         for z in unrolled(2):
             for y in unrolled(4):
                 D[b * 2 + z, t * 4 + y] = R[z, y]
@@ -112,34 +117,10 @@ for b in {BLOCK}2):
     assert "A" in reads(check_passes(func, arrays=arrays))
 
 
-def guarded(order, condition):
-    """The same sums, each where a condition of some loops is true, as early as it can be asked."""
-    lines = [f"for {v} in unrolled({EXTENTS[v]}):" for v in order]
-    asked = 1 + max(n for n, v in enumerate(order) if f"{v} " in condition)
-    lines.insert(asked, f"if {condition}:")
-    lines.append("R[i, j] = R[i, j] + A[k, i] * B[k, t * 4 + j]")
-    text = "\n        ".join("    " * n + line for n, line in enumerate(lines))
-    return program(
-        f"""
-for b in {BLOCK}2):
-    for t in {X}32):
-        for z in unrolled(2):
-            for y in unrolled(4):
-                R[z, y] = 0.0
-        {text}
-        for z in unrolled(2):
-            for y in unrolled(4):
-                D[b * 2 + z, t * 4 + y] = R[z, y]
-""",
-        "A: f32[3, 32], B: f32[3, 128], D: f32[4, 128]",
-        [("R", "f32[2, 4]", "local")],
-    )
-
-
 @pytest.mark.parametrize("order", ["".join(p) for p in permutations("kij")])
 def test_what_is_read_whether_or_not_a_condition_is_true_is_read_once(order):
     """Rows that end within a tile, as of windows: the first of them is there in any case."""
-    found = reads(check_passes(guarded(order, "i * 32 + t < 50")))
+    found = reads(check_passes(nest(order, where="i * 32 + t < 50")))
     assert found["B"] == (3, 4)
 
 
@@ -147,11 +128,11 @@ def test_what_is_read_whether_or_not_a_condition_is_true_is_read_once(order):
 @pytest.mark.parametrize("condition", ["i * 32 + t < 20", "i * 32 + t >= 32"])
 def test_what_a_condition_may_keep_from_being_read_is_read_behind_it(order, condition):
     """A thread need not have an iteration that reads it, or not the first one."""
-    times, _ = reads(check_passes(guarded(order, condition)))["B"]
+    times, _ = reads(check_passes(nest(order, where=condition)))["B"]
     assert times > 3
 
 
 def test_what_a_condition_parts_is_read_one_by_one():
-    count, lanes = reads(check_passes(guarded("kij", "j * 32 + t < 100")))["B"]
+    count, lanes = reads(check_passes(nest("kij", where="j * 32 + t < 100")))["B"]
     assert lanes == 1
     assert count == 3 * 4
