@@ -86,6 +86,11 @@ class _Vectorize:
 
     def stmt(self, stmt: Stmt) -> Stmt:
         known, outside, rows = self.analyzer, self.private, self.rows
+        if isinstance(stmt, If):
+            self.analyzer = known.assuming(stmt.cond)
+            then = self.stmt(stmt.then)
+            self.analyzer = known
+            return If(stmt.cond, then, None if stmt.orelse is None else self.stmt(stmt.orelse))
         if isinstance(stmt, For):
             self.analyzer = _inside(stmt, known)
             if stmt.kind is ForKind.VECTORIZED:
@@ -228,7 +233,7 @@ class _Vectorize:
             if isinstance(stmt, Store):
                 return self.store(stmt, lanes)
             if isinstance(stmt, Let):
-                value = lanes.expr(stmt.value)
+                value = lanes.whole(stmt.value)
                 inner, var = lanes.bind(stmt.var, value.dtype)
                 return Let(var, value, self.vector(stmt.body, inner))
             if isinstance(stmt, For):
@@ -236,13 +241,14 @@ class _Vectorize:
                 return replace(stmt, extent=extent, body=self.vector(stmt.body, lanes))
             if isinstance(stmt, If):
                 orelse = None if stmt.orelse is None else self.vector(stmt.orelse, lanes)
-                return If(lanes.scalar(stmt.cond), self.vector(stmt.then, lanes), orelse)
+                cond = lanes.scalar(stmt.cond)
+                return If(cond, self.vector(stmt.then, lanes.under(cond)), orelse)
         except NotVectorizable:
             pass
         return self.by_lane(stmt, lanes)
 
     def store(self, stmt: Store, lanes: Lanes) -> Stmt:
-        index, value = lanes.expr(stmt.indices[0]), lanes.expr(stmt.value)
+        index, value = lanes.expr(stmt.indices[0]), lanes.whole(stmt.value)
         if dt.lanes(index.dtype) > 1:
             return Store(stmt.buffer, (index,), lanes.widened(value))
         reads = {load.buffer for load in loads(stmt.value)}

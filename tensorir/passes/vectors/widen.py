@@ -10,6 +10,7 @@ from dataclasses import replace as replace_fields
 
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
+from tensorir.arith.logic import negated
 from tensorir.expr import (
     TRUE,
     BinOp,
@@ -35,7 +36,7 @@ from tensorir.passes.facts.inequality import solve
 from tensorir.passes.vectors.masked_tails import REGISTERS
 from tensorir.passes.vectors.strided_loads import LEAST, some_lanes
 from tensorir.vector_expr import Broadcast, Ramp
-from tensorir.visit import children, rebuild, transform, variables
+from tensorir.visit import certain_loads, children, rebuild, transform, variables
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
@@ -53,7 +54,8 @@ class Lanes:
 
     `vectors` are the let variables that hold vectors. Expressions that are the same in all lanes
     stay scalar. Of elements of `masked_bits` bits, the target loads any lanes of a vector. Where
-    only the lanes [low, high) are `needed`, others may load nothing.
+    only the lanes [low, high) are `needed`, others may load nothing. The loads `sure` are done in
+    every lane, whatever its choices are.
     """
 
     var: Var
@@ -62,6 +64,7 @@ class Lanes:
     analyzer: Analyzer
     masked_bits: frozenset[int] = frozenset()
     needed: tuple[Expr, Expr] | None = None
+    sure: frozenset[Load] = frozenset()
     vectors: dict[Var, Var] = field(default_factory=dict)
     memo: dict[Expr, Expr] = field(default_factory=dict)
 
@@ -72,6 +75,15 @@ class Lanes:
         if vector is not var:
             vectors[var] = vector
         return replace_fields(self, vectors=vectors, memo={}), vector
+
+    def under(self, cond: Expr) -> Lanes:
+        """These lanes where `cond`, the same in all of them, holds."""
+        return replace_fields(self, analyzer=self.analyzer.assuming(cond), memo={})
+
+    def whole(self, e: Expr) -> Expr:
+        """`expr` of something that is evaluated as a whole, by itself."""
+        sure = frozenset(certain_loads(e)) if e.has_loads else frozenset()
+        return (replace_fields(self, sure=sure, memo={}) if sure else self).expr(e)
 
     def scalar(self, e: Expr) -> Expr:
         """`e`, which must be the same in all lanes; else NotVectorizable."""
@@ -175,10 +187,9 @@ class Lanes:
         a = self.expr(e.a)
         if not isinstance(a, Load) or not self._maskable(a):
             return None
-        parts = self._conditions(e.cond)
-        if parts is None:
+        outer, low, high, exact = self._conditions(e.cond)
+        if not exact:
             return None
-        outer, low, high = parts
         known = int_value(low) is not None and int_value(high) is not None
         if not known and isinstance(e.a, Load) and self._exists(e.a):
             return None  # a choice costs less than to find the mask
@@ -189,15 +200,16 @@ class Lanes:
     def _lanes_of(self, cond: Expr) -> tuple[tuple[Expr, Expr] | None, tuple[Expr, Expr] | None]:
         """The lanes that are needed in which `cond` holds, and the other ones, where each of these
         are neighbours."""
-        parts = self._conditions(cond)
-        if parts is None:
-            return None, None
-        outer, low, high = parts
+        if isinstance(cond, BinOp) and cond.op == "or":
+            return self._lanes_of(negated(cond))[::-1]
+        outer, low, high, exact = self._conditions(cond)
         zero, count = Const(0, dt.INDEX), Const(self.count, dt.INDEX)
-        end, others = select(outer, high, zero), None
-        if low is zero:
+        if not exact and low is zero and high is count and outer is TRUE:
+            return self.needed, self.needed
+        end, others = select(outer, high, zero), self.needed
+        if exact and low is zero:
             others = self._needed(end, count)
-        elif high is count:
+        elif exact and high is count:
             others = self._needed(zero, select(outer, low, count))
         return self._needed(low, end), others
 
@@ -207,26 +219,33 @@ class Lanes:
             return low, high
         return maximum(low, self.needed[0]), minimum(high, self.needed[1])
 
-    def _conditions(self, cond: Expr) -> tuple[Expr, Expr, Expr] | None:
-        """What is the same in all lanes, and the lanes [low, high) in which the rest holds."""
+    def _conditions(self, cond: Expr) -> tuple[Expr, Expr, Expr, bool]:
+        """What is the same in all lanes, and the lanes [low, high) in which the rest holds; whether
+        that is all, or there are parts that hold in some of these lanes."""
         low, high = Const(0, dt.INDEX), Const(self.count, dt.INDEX)
         first: Expr = low
         end: Expr = high
         outer: Expr = TRUE
+        exact = True
         for condition in conjuncts(cond):
             if self.expr(condition) is condition:
                 outer = all_of(outer, condition)
                 continue
             found = self._range(condition)
             if found is None:
-                return None
-            first, end = maximum(first, found[0]), minimum(end, found[1])
-        return outer, first, end
+                exact = False
+            else:
+                first, end = maximum(first, found[0]), minimum(end, found[1])
+        return outer, first, end, exact
 
     def _range(self, condition: Expr) -> tuple[Expr, Expr] | None:
         """The lanes in which `condition` holds, where these are neighbours."""
         if condition.has_loads or not variables(condition).isdisjoint(self.vectors):
             return None
+        if isinstance(condition, BinOp) and condition.op == "!=":
+            a, b = condition.a, condition.b
+            a, b = (a, b) if self.analyzer.prove(a <= b) else (b, a)
+            condition = binary("<", a, b) if self.analyzer.prove(a <= b) else condition
         ranges = solve(condition, self.var, {}, self.analyzer.bounds)
         if ranges is None or ranges[0].term is not self.var or not ranges[0].same(ranges[1]):
             return None
@@ -238,6 +257,8 @@ class Lanes:
 
     def _exists(self, load: Load) -> bool:
         """Whether what is loaded is an element in all iterations."""
+        if load in self.sure:
+            return True
         index, last = load.indices[0], load.buffer.shape[0] - 1
         return self.analyzer.prove(0 <= index) and self.analyzer.prove(index <= last)
 
@@ -247,6 +268,8 @@ class Lanes:
             raise NotVectorizable
         if not isinstance(e, Load):
             return None
+        if e in self.sure:
+            return e
         index, last = e.indices[0], e.buffer.shape[0] - 1
         if self.needed is not None and self._maskable(Load(e.buffer, (self.expr(index),))):
             return e

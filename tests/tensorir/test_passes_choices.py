@@ -1,0 +1,79 @@
+"""Choices between what lanes read: by data beside bounds, in whatever words, of any type."""
+
+from __future__ import annotations
+
+import textwrap
+
+import numpy as np
+import pytest
+
+from tensorir import Load, PrimFunc, Target, interpret, lower
+from tensorir.dtype import lanes
+from tensorir.passes import vectorize
+from tensorir.text.parser import parse
+from tensorir.vector_expr import Ramp
+from tensorir.visit import stmt_exprs, walk, walk_exprs
+
+N = 75
+WITH_MASKS = Target(vector_bits=512, features=("avx512bw", "avx512f", "avx512vl"))
+HEAD = "@prim_func\ndef f(A: {t}[{size}], M: {t}[{size}], K: i64[8], C: {t}[{written}]):\n"
+HERE = "M[i * {n} + j] < A[i * {n} + j]"
+
+CHOICES = {
+    "bound first": "select(1 <= j and {here}, A[i * {n} + j - 1], M[i * {n} + j])",
+    "data first": "select({here} and 1 <= j, A[i * {n} + j - 1], M[i * {n} + j])",
+    "two bounds": "select(1 <= j and i < {rows} - 1 and {here}, A[i * {n} + {n} + j - 1], "
+    "M[i * {n} + j])",
+    "or": "select(j == {n} - 1 or {here}, M[i * {n} + j], A[i * {n} + j + 1])",
+    "not the last": "select(j != {n} - 1 and {here}, A[i * {n} + j + 1], M[i * {n} + j])",
+    "not the first": "select(0 != j and {here}, A[i * {n} + j - 1], M[i * {n} + j])",
+    "in a choice": "select(1 <= j, select({here}, A[i * {n} + j - 1], M[i * {n} + j]), "
+    "M[i * {n} + j])",
+    "read anyway": "M[K[i] + j] + select({here}, M[K[i] + j], A[i * {n} + j])",
+}
+
+
+@pytest.mark.parametrize("dtype", ["u8", "i16", "f32", "f64"])
+@pytest.mark.parametrize("choice", CHOICES)
+def test_lanes_that_data_choose_are_loaded_as_neighbours(choice: str, dtype: str) -> None:
+    """What is read in some lanes alone lies side by side, and none of it beyond the buffer."""
+    rows = 6
+    words = {"n": N, "rows": rows + (choice != "two bounds"), "here": HERE.format(n=N)}
+    store = f"C[i * {N} + j] = " + CHOICES[choice].format(**words)
+    body = f"for i in range({rows}):\n    for j in vectorized({N}):\n        {store}\n"
+    func = _func(body, rows * N, rows * N, dtype)
+    _neighbours_and_equal(func, lower(func, WITH_MASKS))
+
+
+@pytest.mark.parametrize("dtype", ["u8", "i16", "f32", "f64"])
+@pytest.mark.parametrize("inside", [False, True])
+def test_statements_conditions_are_known_to_their_lanes(inside: bool, dtype: str) -> None:
+    """Rows that an `if` leaves out are no reason to ask whether elements exist."""
+    choice = f"select({HERE.format(n=N)}, A[i * {N} + {N} + j], M[i * {N} + j])"
+    lines = ["if i < 5:", f"for j in vectorized({N}):", f"C[i * {N} + j] = {choice}"]
+    lines = [lines[1], lines[0], lines[2]] if inside else lines
+    body = "for i in range(6):\n" + "\n".join("    " * n + x for n, x in enumerate(lines, 1))
+    func = _func(body, 6 * N, 5 * N, dtype)
+    _neighbours_and_equal(func, vectorize(func, 512))
+
+
+def _func(body: str, size: int, written: int, dtype: str) -> PrimFunc:
+    head = HEAD.format(size=size, written=written, t=dtype)
+    return parse(head + textwrap.indent(body, "    "))
+
+
+def _neighbours_and_equal(func: PrimFunc, made: PrimFunc) -> None:
+    found = [
+        e.indices[0]
+        for stmt in walk(made.body)
+        for root in stmt_exprs(stmt)
+        for e in walk_exprs(root)
+        if isinstance(e, Load)
+    ]
+    assert any(isinstance(index, Ramp) for index in found)
+    assert all(isinstance(index, Ramp) or lanes(index.dtype) == 1 for index in found)
+    generator = np.random.default_rng(1)
+    size = func.params[0].shape[0].value
+    a, m = (generator.integers(0, 100, size).astype(func.params[0].dtype) for _ in range(2))
+    k = np.arange(8)
+    np.testing.assert_array_equal(interpret(made, a, m, k), interpret(func, a, m, k))
