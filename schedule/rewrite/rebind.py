@@ -13,7 +13,9 @@ from tensorir import (
     ForKind,
     Stmt,
     Var,
+    all_of,
     binary,
+    conjuncts,
     map_children,
     map_iter,
     replace,
@@ -40,7 +42,8 @@ def rebind(stmt: Stmt, values: Mapping[Var, Expr], guard: Expr | None, analyzer:
         return e if new is e else analyzer.simplify(new)
 
     iters = tuple([map_iter(it, rebound) for it in stmt.iters])
-    predicate = rebound(stmt.predicate)
+    # none of its parts followed from the others, and none does of other loops over the same
+    predicate = all_of(*[rebound(part) for part in conjuncts(stmt.predicate)])
     if guard is not None:
         predicate = binary("and", predicate, analyzer.simplify(guard))
     return replace(stmt, iters=iters, predicate=predicate)

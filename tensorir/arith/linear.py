@@ -8,11 +8,15 @@ were written, so `i_0 * 16 + i_1` comes back as it went in.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from math import gcd
 
 from tensorir import dtype as dt
 from tensorir.expr import BinOp, Const, Expr, Load, Var, int_value
 from tensorir.visit import children
+
+FORMS = 8192
+"""Expressions of which the plain form is kept: proofs look into the same few again and again."""
 
 
 class Linear:
@@ -176,6 +180,7 @@ def _order(e: Expr) -> str:
     return f"{name}({','.join(map(_order, children(e)))}){e.dtype}"
 
 
+@lru_cache(maxsize=FORMS)
 def plain_form(e: Expr) -> Linear:
     """The linear form of an expression that is simplified already."""
     if isinstance(e, BinOp):

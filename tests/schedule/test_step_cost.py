@@ -10,7 +10,7 @@ import pytest
 from backends import source_text
 from schedule import Schedule
 from schedule.library import gpu
-from tensorir import parse
+from tensorir import conjuncts, parse
 from tests.counted import calls
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -50,6 +50,32 @@ def kind_of_a_loop(kind, init):
 def test_what_a_step_does_not_change_is_not_proved_again():
     """That the sum has each term once depends on extents, bindings and predicates alone."""
     assert kind_of_a_loop("reduce", INIT) - kind_of_a_loop("opaque", "") < 100
+
+
+REST = """
+@prim_func
+def f(A: f32[59, 59], C: f32[59, 59]):
+    for i, j in grid(59, 59):
+        with block("C"):
+            vi = spatial(59, i)
+            vj = spatial(59, j)
+            C[vi, vj] = A[vi, vj]
+"""
+
+
+def test_parts_of_a_predicate_are_not_weighed_against_each_other_again():
+    """Other loops over the same iterations leave out what was left out before."""
+
+    def fused(size):
+        sch = Schedule(parse(REST.replace("59", str(size))))
+        (i, ii), (j, jj) = sch.split("i", [None, 8]), sch.split("j", [None, 8])
+        sch.reorder(i, j, ii, jj)
+        found = calls(lambda: sch.fuse(i, j))
+        assert len(conjuncts(sch.state.block("C").predicate)) == 2
+        return found
+
+    fused(61)
+    assert fused(59) < 1_450
 
 
 def test_the_product_for_gpus():

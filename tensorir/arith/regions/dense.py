@@ -16,6 +16,14 @@ from tensorir.visit import variables
 
 def is_dense(indices: Sequence[Expr], extents: Mapping[Var, ExprLike], analyzer: Analyzer) -> bool:
     """Whether `indices` take all values of a box while the variables of `extents` run."""
+    key = is_dense, *indices, *extents.items()  # asked again for each dimension, and by each pass
+    found: bool | None = analyzer.remembered.get(key)
+    if found is None:
+        found = analyzer.remembered[key] = _is_dense(indices, extents, analyzer)
+    return found
+
+
+def _is_dense(indices: Sequence[Expr], extents: Mapping[Var, ExprLike], analyzer: Analyzer) -> bool:
     every: list[Digit] = []
     for index in indices:
         found = decompose(index, extents, analyzer)
