@@ -11,7 +11,7 @@ A search for a bound starts no other one: proofs take time in proportion to the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from tensorir.arith import interval
 from tensorir.arith.bits import wide_and_narrow
 from tensorir.arith.choices import is_looked_at, sides
 from tensorir.arith.facts import keeps_value
-from tensorir.arith.interval import UNBOUNDED, Range
+from tensorir.arith.interval import OPERATIONS, UNBOUNDED, Range
 from tensorir.arith.linear import Linear, factors, plain_form, product, times, without_factors
 from tensorir.arith.points import shows_least
 from tensorir.expr import BinOp, Cast, Const, Expr, Select, Var
@@ -34,22 +34,6 @@ _STEPS = 40
 _DEPTH = 8
 _DEGREE = 4
 """Factors of a product that is still looked at; each step may multiply, and that has to end."""
-
-_OPERATIONS: dict[str, Callable[[Range, Range], Range]] = {
-    "+": interval.add,
-    "-": interval.subtract,
-    "*": interval.multiply,
-    "//": interval.floor_divide,
-    "%": interval.modulo,
-    "min": interval.minimum,
-    "max": interval.maximum,
-    "&": interval.bit_and,
-    "|": interval.bit_or,
-    "^": interval.bit_xor,
-    "<<": interval.shift_left,
-    ">>": interval.shift_right,
-}
-
 
 def atom_range(an: Analyzer, e: Expr) -> Range:
     """The interval of an integer or bool expression from its parts and the stated ranges.
@@ -73,7 +57,7 @@ def _fits(e: Expr, found: Range, limits: Range) -> bool:
 
 def _structural(an: Analyzer, e: Expr) -> Range:
     if isinstance(e, BinOp):
-        operation = _OPERATIONS.get(e.op)
+        operation = OPERATIONS.get(e.op)
         found = operation(_part(an, e.a), _part(an, e.b)) if operation else UNBOUNDED
         if e.op == "*" and e.dtype == dt.INDEX:
             return interval.intersect(found, _of_whole_parts(an, e))

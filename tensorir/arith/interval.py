@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 Range = tuple["int | None", "int | None"]
 
@@ -149,3 +150,20 @@ def _quotient(x: float, y: float) -> float:
     if math.isinf(y):
         return x if math.isinf(x) else -1 if x < 0 else 0
     return x if math.isinf(x) else x // y
+
+
+OPERATIONS: dict[str, Callable[[Range, Range], Range]] = {
+    "+": add,
+    "-": subtract,
+    "*": multiply,
+    "//": floor_divide,
+    "%": modulo,
+    "min": minimum,
+    "max": maximum,
+    "&": bit_and,
+    "|": bit_or,
+    "^": bit_xor,
+    "<<": shift_left,
+    ">>": shift_right,
+}
+"""What operators of integers make of intervals."""

@@ -7,7 +7,7 @@ import textwrap
 import numpy as np
 import pytest
 
-from tensorir import Load, PrimFunc, Target, interpret, lower
+from tensorir import BinOp, Load, PrimFunc, Store, Target, interpret, lower
 from tensorir.dtype import lanes
 from tensorir.passes import vectorize
 from tensorir.text.parser import parse
@@ -55,6 +55,30 @@ def test_statements_conditions_are_known_to_their_lanes(inside: bool, dtype: str
     body = "for i in range(6):\n" + "\n".join("    " * n + x for n, x in enumerate(lines, 1))
     func = _func(body, 6 * N, 5 * N, dtype)
     _neighbours_and_equal(func, vectorize(func, 512))
+
+
+REMAINDERS = {
+    "board": "select((i + j) % {c} == 0, A[i * {n} + j], M[i * {n} + j])",
+    "backwards": "select({last} <= (i - j) % {c}, A[i * {n} + j], M[i * {n} + j])",
+    "far steps": "select((i + {far} * j) % {c} != {last}, A[i * {n} + j], M[i * {n} + j])",
+    "a number": "A[i * {n} + j] + {t}((3 * j + i) % {c})",
+    "a number that falls": "A[i * {n} + j] + {t}((i - 3 * j) % {c})",
+}
+
+
+@pytest.mark.parametrize("dtype", ["u8", "i16", "f32", "f64"])
+@pytest.mark.parametrize("divisor", [2, 3, 7, 8, 63, 1000])
+@pytest.mark.parametrize("form", REMAINDERS)
+def test_remainders_of_indices_are_narrow(form: str, divisor: int, dtype: str) -> None:
+    """What a number leaves of indices is smaller than it: no lanes of 64 bits to ask for it."""
+    words = {"c": divisor, "last": divisor - 1, "far": 2 * divisor + 5}
+    store = REMAINDERS[form].format(n=N, t=dtype, **words)
+    body = f"for i in range(6):\n    for j in vectorized({N}):\n        C[i * {N} + j] = {store}\n"
+    func = _func(body, 6 * N, 6 * N, dtype)
+    made = lower(func, WITH_MASKS)
+    _neighbours_and_equal(func, made)
+    values = (e for s in walk(made.body) if isinstance(s, Store) for e in walk_exprs(s.value))
+    assert not [e for e in values if isinstance(e, BinOp) and "int64x" in e.dtype]
 
 
 def _func(body: str, size: int, written: int, dtype: str) -> PrimFunc:

@@ -35,6 +35,15 @@ NARROWED = {
     "no conversion": (
         "C[i] = i16(select(A[i] > u8(3), i64(A[i]), 0))", "C[i] = select(u8(3) < A[i], i16(A[i])"
     ),
+    "quotient": ("B[i] = u8((i32(A[i]) + i32(A[i + 1])) // i32(3))", "u8((i16(A[i]) +"),
+    "quotient below zero": ("B[i] = u8(i32(N[i]) // i32(-3) == i32(7))", "i16(N[i]) // i16(-3)"),
+    "remainder": ("B[i] = u8((i32(A[i]) - i32(7)) % i32(5) < i32(2))", "i16(7)) % i16(5)"),
+    "halves": ("B[i] = u8((i32(A[i]) + i32(A[i + 1]) >> i32(1)))", "i16(A[i + 1]) >> i16(1)"),
+    "twice": ("B[i] = u8((i32(A[i]) << i32(6)) > i32(99))", "i16(A[i]) << i16(6)"),
+    "bits": (
+        "B[i] = u8((i32(A[i]) & i32(60) | i32(A[i + 1]) ^ i32(3)) > i32(9))",
+        "A[i] & u8(60) | A[i + 1] ^ u8(3)",
+    ),
     "words": ("B[i] = u8(i64(H[i]) - i64(H[i + 1]) == 3)", "i32(H[i]) - i32(H[i + 1])"),
 }  # fmt: skip
 KEPT = {
@@ -44,7 +53,9 @@ KEPT = {
     "unsigned": "B[i] = u8(u32(N[i]) + u32(A[i]) > u32(5))",
     "a float": "B[i] = u8(f32(A[i]) + f32(A[i + 1]) > f32(5.0))",
     "an index": "B[i] = A[i + i // 32]",
-    "division": "B[i] = u8(i32(A[i]) // i32(5) == i32(3))",
+    "division by data": "B[i] = u8(i32(A[i]) // (i32(A[i + 1]) + i32(1)) == i32(3))",
+    "remainder by what may be zero": "B[i] = u8(i32(A[i]) % max(i32(N[i]), i32(0)) == i32(3))",
+    "shift out": "B[i] = u8(i32(H[i]) << i32(17) == i32(3))",
 }
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from operator import add, mul
+from collections.abc import Sequence
 
 from tensorir import dtype as dt
+from tensorir.arith.interval import OPERATIONS
 from tensorir.buffer import Buffer
 from tensorir.expr import BinOp, Cast, Const, Expr, Load, Select, Var
 from tensorir.func import PrimFunc
 from tensorir.stmt import Alloc, Extern, Let, Stmt, Store
 from tensorir.vector_expr import Broadcast, Shuffle
 from tensorir.visit import walk
-
-EXACT: dict[str, Callable[[int, int], int]] = {"+": add, "*": mul, "min": min, "max": max}
-"""Operations whose extremes are at the ends of intervals, in some order."""
 
 Interval = tuple[int, int]
 
@@ -86,7 +83,7 @@ class Intervals:
 
 def parts_of(e: Expr) -> tuple[Expr, ...]:
     """What `e` is computed from in its own type, or has its lanes of."""
-    if isinstance(e, BinOp) and (e.op in EXACT or e.op == "-"):
+    if isinstance(e, BinOp) and e.op in OPERATIONS:
         return e.a, e.b
     if isinstance(e, Broadcast):
         return (e.a,)
@@ -104,10 +101,8 @@ def _joined(e: Expr, ends: Sequence[Interval | None]) -> Interval | None:
         return None
     if not isinstance(e, BinOp):
         return _around(known)
-    a, b = known
-    if e.op == "-":
-        values = [a[0] - b[1], a[1] - b[0]]
-    else:
-        values = [EXACT[e.op](x, y) for x in a for y in b]
-    low, high = dt.int_limits(e.dtype)
-    return (min(values), max(values)) if low <= min(values) and max(values) <= high else None
+    low, high = OPERATIONS[e.op](*known)
+    least, most = dt.int_limits(e.dtype)
+    if low is None or high is None or low < least or high > most:
+        return None
+    return low, high

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tensorir import dtype as dt
-from tensorir.expr import BinOp, Cast, Expr, Select, cast
+from tensorir.expr import COMPARISONS, BinOp, Cast, Expr, Select, cast, int_value
 from tensorir.func import PrimFunc
 from tensorir.passes.facts.intervals import Intervals, parts_of
 from tensorir.passes.rewriting import with_body
 from tensorir.stmt import For, ForKind, Stmt
 from tensorir.visit import map_children, map_own_exprs, transform
 
-COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+DEAR, DEAR_BITS = ("//", "%", "<<", ">>"), 16
+"""Operations that processors have for vectors of integers of so many bits, by one number."""
+
 NARROW = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
 
 
@@ -62,10 +64,16 @@ class _Narrow:
         than theirs."""
         if not dt.is_int(roots[0].dtype):
             return None
-        found = [self.intervals.of(step) for step in _steps(roots)]
+        steps = _steps(roots)
+        found = [self.intervals.of(step) for step in steps]
         known = [interval for interval in found if interval is not None]
         if len(known) < len(found):
             return None
+        for step in steps:
+            if isinstance(step, BinOp) and step.op in DEAR:
+                if int_value(step.b) is None:
+                    return None
+                least = max(least, DEAR_BITS)
         low, high = min(a for a, _ in known), max(b for _, b in known)
         limits = ((kind, dt.int_limits(kind)) for kind in NARROW if dt.bits(kind) >= least)
         goal = next((kind for kind, (a, b) in limits if a <= low and high <= b), None)

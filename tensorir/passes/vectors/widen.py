@@ -12,6 +12,7 @@ from tensorir import dtype as dt
 from tensorir.arith import Analyzer
 from tensorir.arith.logic import negated
 from tensorir.expr import (
+    COMPARISONS,
     TRUE,
     BinOp,
     Call,
@@ -26,22 +27,17 @@ from tensorir.expr import (
     binary,
     cast,
     conjuncts,
-    const,
     int_value,
     maximum,
     minimum,
     select,
 )
 from tensorir.passes.facts.inequality import solve
+from tensorir.passes.vectors.index_lanes import Remainder, combined, compared, remainder
 from tensorir.passes.vectors.masked_tails import REGISTERS
 from tensorir.passes.vectors.strided_loads import LEAST, some_lanes
 from tensorir.vector_expr import Broadcast, Ramp
 from tensorir.visit import certain_loads, children, rebuild, transform, variables
-
-COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
-
-MOST_BITS = 512
-"""Of a vector: what its lanes are counted in need not be wider than so many bits by the lanes."""
 
 
 class NotVectorizable(Exception):
@@ -119,8 +115,7 @@ class Lanes:
         if all(dt.lanes(p.dtype) == 1 for p in parts):
             return e if all(a is b for a, b in zip(parts, before)) else rebuild(e, parts)
         if isinstance(e, BinOp):
-            found = self._ramp(e, *parts)
-            found = self._compared(e, *parts) if found is None else found
+            found = self._indices(e, *parts)
             return binary(e.op, *map(self.widened, parts)) if found is None else found
         if isinstance(e, Select):
             return Select(parts[0], *map(self.widened, parts[1:]))
@@ -137,12 +132,16 @@ class Lanes:
 
     def _cast(self, e: Cast, a: Expr) -> Expr:
         """Conversions to integers wrap, so that a ramp of indices is a ramp of narrow ones too."""
-        if dt.is_int(e.dtype) and e.a.dtype == dt.INDEX and not e.a.has_loads:
+        wide = dt.with_lanes(e.dtype, self.count)
+        if e.a.dtype != dt.INDEX or e.a.has_loads:
+            return Cast(wide, a)
+        if dt.is_int(e.dtype):
             ramp = a if isinstance(a, Ramp) else self.expr(self.analyzer.simplify(e.a))
             stride = int_value(ramp.stride) if isinstance(ramp, Ramp) else None
             if isinstance(ramp, Ramp) and stride is not None and abs(stride) * self.count < 1 << 7:
                 return Ramp(Cast(e.dtype, ramp.base), Const(stride, e.dtype), self.count)
-        return Cast(dt.with_lanes(e.dtype, self.count), a)
+        found = self._remainder(e.a)
+        return Cast(wide, a) if found is None else cast(wide, found.lanes)
 
     def _select(self, e: Select, cond: Expr) -> Expr:
         """A choice of each lane for itself: both sides are evaluated in all lanes."""
@@ -281,65 +280,22 @@ class Lanes:
             index = minimum(index, last)
         return Load(e.buffer, (index,))
 
-    def _ramp(self, e: BinOp, a: Expr, b: Expr) -> Expr | None:
-        """`a op b` of index vectors as a ramp, or as a scalar; None where it is neither."""
-        if e.dtype != dt.INDEX:
+    def _indices(self, e: BinOp, a: Expr, b: Expr) -> Expr | None:
+        """`a op b` of indices as a ramp, a scalar or narrow integers; None where it is neither."""
+        if e.a.dtype != dt.INDEX:
             return None
-        if e.op in ("+", "-") and _regular(a) and _regular(b):
-            base, stride = (binary(e.op, x, y) for x, y in zip(_parts(a), _parts(b)))
-            return Ramp(base, stride, self.count) if int_value(stride) != 0 else base
-        if e.op == "*" and isinstance(a, Ramp) and dt.lanes(b.dtype) == 1:
-            return Ramp(a.base * b, a.stride * b, self.count)
-        if e.op == "*" and isinstance(b, Ramp) and dt.lanes(a.dtype) == 1:
-            return Ramp(b.base * a, b.stride * a, self.count)
-        divisor = int_value(b)
-        if e.op in ("//", "%") and isinstance(a, Ramp) and divisor and divisor > 0:
-            return self._quotient(e.op, a, divisor)
+        if e.dtype == dt.INDEX:
+            return combined(e.op, a, b, self.count, self.analyzer)
+        if e.op not in COMPARISONS:
+            return None
+        if dt.lanes(b.dtype) == 1:
+            return compared(e.op, a, self._remainder(e.a), b, self.count)
+        if dt.lanes(a.dtype) == 1:
+            return compared(e.op, b, self._remainder(e.b), a, self.count, swapped=True)
         return None
 
-    def _compared(self, e: BinOp, a: Expr, b: Expr) -> Expr | None:
-        """A comparison of neighbouring indices with one number as that of the numbers of the lanes,
-        in integers as narrow as elements of which there are so many; None for others."""
-        if e.op not in COMPARISONS or e.a.dtype != dt.INDEX:
+    def _remainder(self, e: Expr) -> Remainder | None:
+        """`e`, what a number leaves of indices, in narrow integers, if it is that."""
+        if not isinstance(e, BinOp) or e.op != "%" or e.dtype != dt.INDEX:
             return None
-        ramp, other = (a, b) if isinstance(a, Ramp) else (b, a)
-        if not isinstance(ramp, Ramp) or int_value(ramp.stride) != 1 or dt.lanes(other.dtype) > 1:
-            return None
-        narrow = f"int{max(8, min(32, MOST_BITS // self.count))}"
-        near = minimum(maximum(other, ramp.base - 1), ramp.base + self.count)
-        limit = cast(narrow, near - ramp.base)
-        number = Ramp(const(0, narrow), const(1, narrow), self.count)
-        sides = (number, self.widened(limit))
-        return binary(e.op, *(sides if ramp is a else sides[::-1]))
-
-    def _quotient(self, op: str, a: Ramp, divisor: int) -> Expr | None:
-        """`a // divisor` or `a % divisor` where no lane passes a multiple of the divisor, or what
-        the lanes add to it is known."""
-        stride = int_value(a.stride)
-        if stride is None:
-            return None
-        if stride % divisor == 0:
-            step = stride // divisor
-            low = a.base // divisor
-            whole = Ramp(low, Const(step, low.dtype), self.count) if step else low
-            return whole if op == "//" else a.base % divisor
-        span = stride * self.count
-        aligned = stride > 0 and divisor % span == 0 and self.analyzer.divides(a.base, span)
-        if not aligned and self.analyzer.divides(a.base, divisor):
-            steps = Ramp(Const(0, dt.INDEX), a.stride, self.count)
-            added = BinOp(op, steps, Broadcast(Const(divisor, dt.INDEX), self.count))
-            return added if op == "%" else binary("+", self.widened(a.base // divisor), added)
-        if not aligned:
-            return None
-        if op == "//":
-            return a.base // divisor
-        return Ramp(a.base % divisor, a.stride, self.count)
-
-
-def _regular(e: Expr) -> bool:
-    return isinstance(e, Ramp) or dt.lanes(e.dtype) == 1
-
-
-def _parts(e: Expr) -> tuple[Expr, Expr]:
-    """(base, stride) of a ramp; of a scalar, the one with stride zero."""
-    return (e.base, e.stride) if isinstance(e, Ramp) else (e, Const(0, e.dtype))
+        return remainder(self.expr(e.a), int_value(e.b), self.count)
