@@ -101,6 +101,21 @@ def test_rows_are_turned_by_one_block():
         gpu.turned_rows(sch, "S")
 
 
+@pytest.mark.parametrize("results", [1, 2])
+def test_rows_of_one_result_are_turned_to_any_number(results):
+    x = te.placeholder((16, 40), name="A")
+    y = ops.softmax(x, name="S")
+    if results == 2:
+        y, _ = te.compute((16, 40), lambda i, j: (y[i, j], y[i, j] + 1.0), name="S2")
+    out = te.compute((40, 16), lambda j, i: (y[i, j] * 2.0, y[i, j] + 1.0), name="T")
+    func = te.create_prim_func([x, *out], name="turned")
+    if results == 1:
+        checked(func, lambda s: gpu.turned_rows(s, "S"))
+        return
+    with pytest.raises(ScheduleError, match="block 'S2' has results in 2 arrays"):
+        gpu.turned_rows(Schedule(func), "S2")
+
+
 def test_results_are_turned_where_they_are_stored_at_variables():
     a = te.placeholder((8, 16), name="A")
     split = te.compute((16, 8), lambda i, j: a[j, i], name="B")

@@ -240,6 +240,8 @@ def turned_rows(
         users = sch.get_consumers(block)
         alone = f"the results of block {block!r} are not taken to their place by one block alone"
         require(len(users) == 1, block, alone, "cache_write it first")
+        results, *others = written(sch.state.block(block))
+        require(not others, block, f"block {block!r} has results in {1 + len(others)} arrays")
         axes_of(sch, users[0])
         _rows_as_written(sch, block, users[0], stages)
         made = rows(
@@ -271,7 +273,7 @@ def _rows_as_written(
     store = next(a for a in accesses(chain[-1]) if a.is_write)
     taken = accesses(sch.state.block(user))
     read = next(a for a in taken if a.buffer is store.buffer)
-    (order,) = [in_memory(a) for a in taken if a.is_write]
+    order = next(in_memory(a) for a in taken if a.is_write)  # that of the first result
     place = {index: store.in_loops()[dim] for dim, index in enumerate(read.indices)}
     own = {sch.state.loop(loop).var: loop for loop in loops}
     moved = [own[v] for var in order if var in place for v in variables(place[var]) if v in own]
