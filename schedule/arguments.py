@@ -5,18 +5,15 @@ A primitive's annotations say what it takes, so no primitive looks whether a lis
 
 from __future__ import annotations
 
-import ast
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from schedule.errors import Illegal
 from schedule.rewrite.index_map import index_map_text
 from schedule.tvm_names import in_our_names
-from tensorir import Const
-
-Fits = Callable[[Any], bool]
+from tensorir import Const, Fits, admitted, annotation_text
 
 
 def literal(value: Any) -> Any:
@@ -133,38 +130,7 @@ KINDS: dict[str, tuple[Fits, str]] = {
 """What a part of an annotation admits, as a question to a literal and in words."""
 
 
-def annotation_text(annotation: Any) -> str:
-    """An annotation as it is written; a file that does not postpone annotations has objects."""
-    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
-
-
 @functools.cache
 def kinds(annotation: str) -> tuple[Fits, str]:
-    """What an annotation such as `str | int` admits: anything, where it is none of ours."""
-    parts = [KINDS.get(part, KINDS["Any"]) for part in alternatives(annotation)]
-    tests = [fits for fits, _ in parts]
-    words = " or ".join(dict.fromkeys(words for _, words in parts))
-    return lambda value: any([fits(value) for fits in tests]), words
-
-
-def alternatives(annotation: str) -> list[str]:
-    """The parts of a union, without the modules that their names are from."""
-    return _parts(_Unqualified().visit(ast.parse(annotation, mode="eval")).body)
-
-
-class _Unqualified(ast.NodeTransformer):
-    """Names without the modules that they are from."""
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        return ast.Name(node.attr, node.ctx)
-
-
-def _parts(node: ast.expr) -> list[str]:
-    if isinstance(node, ast.BinOp):
-        return [*_parts(node.left), *_parts(node.right)]
-    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
-        if node.value.id in ("Union", "Optional"):
-            inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-            none = ["None"] if node.value.id == "Optional" else []
-            return [part for each in inner for part in _parts(each)] + none
-    return [ast.unparse(node)]
+    """What the text of an annotation admits: anything, where it is none of ours."""
+    return admitted(annotation, KINDS)

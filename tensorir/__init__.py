@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from tensorir.analysis.independence import analyzer_of as analyzer_of
     from tensorir.analysis.repeatable import compared as compared
     from tensorir.analysis.repeatable import is_repeatable as is_repeatable
+    from tensorir.annotations import Fits as Fits
+    from tensorir.annotations import admitted as admitted
+    from tensorir.annotations import alternatives as alternatives
+    from tensorir.annotations import annotation_text as annotation_text
     from tensorir.arith import Analyzer as Analyzer
     from tensorir.arith import Digit as Digit
     from tensorir.arith import Interval as Interval
@@ -253,6 +257,7 @@ __all__ = lazy_names(
         "tensorir.targets.architectures": (
             "ARCHITECTURES DEFAULT_ARCH Architecture architecture_of find_architecture"
         ),
+        "tensorir.annotations": "Fits admitted alternatives annotation_text",
         "tensorir.arith": (
             "Analyzer Digit Interval connected decompose determines few_values intersect_with "
             "inverse_of is_dense relax union"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -88,9 +89,9 @@ class _Bins:
 
     def __init__(self, size: int, count: int) -> None:
         self.size, self.count = size, count
-        ends = [(y * size // count, -(-(y + 1) * size // count)) for y in range(count)]
-        self.longest = max(high - low for low, high in ends)
-        self.same = all(high - low == self.longest for low, high in ends)
+        rest, step = size % count, gcd(size, count)  # starts lie at multiples of step / count
+        self.longest = size // count + (0 if rest == 0 else 1 if rest == step else 2)
+        self.same = rest in (0, step)
 
     def start(self, y: Expr) -> Expr:
         even = self.size % self.count == 0

@@ -92,7 +92,8 @@ def check_shape(
 
 def check_choice(op: str, what: str, value: Any, choices: Sequence[Any]) -> None:
     shown = ", ".join(map(repr, choices))
-    require(value in choices, op, f"{what}={value!r} is unknown; use one of {shown}")
+    known = getattr(value, "ndim", 0) == 0 and value in choices
+    require(known, op, f"{what}={value!r} is unknown; use one of {shown}")
 
 
 def per_dim(op: str, what: str, value: Any, rank: int, least: int) -> tuple[int, ...]:
@@ -116,7 +117,7 @@ def wide(e: Expr) -> Expr:
 def number(op: str, value: Any, dtype: str) -> Const:
     """A Python number as an operand next to tensors of type `dtype`."""
     kinds = (bool,) if dt.is_bool(dtype) else (int, float) if dt.is_float(dtype) else (int,)
-    if hasattr(value, "item"):
+    if hasattr(value, "item") and getattr(value, "shape", None) == ():
         value = value.item()
     good = isinstance(value, kinds) and (dt.is_bool(dtype) or not isinstance(value, bool))
     require(good, op, f"operand {value!r} is no number of type {dtype}")

@@ -101,8 +101,6 @@ def random_integers(
     """
     op = "random_integers"
     require(dt.is_int(dt.check_dtype(dtype)), op, f"dtype={dtype!r} is no type of integers")
-    for what, value in (("low", low), ("high", high)):
-        require(_is_int(value), op, f"{what}={value!r} is no integer")
     first, last = dt.int_limits(dtype)
     require(0 < high - low <= 2**32, op, f"there are 1 to 2**32 integers, not {high - low}")
     require(first <= low and high - 1 <= last, op, f"{low} to {high - 1} do not fit into {dtype}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, Union
+from typing import Any, Union
 
 import numpy as np
 
@@ -13,13 +13,13 @@ from tensorir import dtype as dt
 from tensorir.arrays import decode, encode
 from tensorir.errors import TensorIRError
 from tensorir.func import PrimFunc
+from tensorir.ops.checked import Maker, with_checks
 from tensorir.te.create import create_prim_func
 from tensorir.te.tensor import Tensor, placeholder, var
 
 Array = np.ndarray[Any, Any]
 Fill = Callable[["np.random.Generator", tuple[int, ...]], Any]
 Dims = tuple[Union[int, str], ...]
-Maker = TypeVar("Maker", bound=Callable[..., Any])
 
 
 def uniform(low: float, high: float) -> Fill:
@@ -164,7 +164,8 @@ def operator(
 ) -> Callable[[Maker], Maker]:
     """Decorator that enters a function on tensors into OPERATORS under its own name.
 
-    Its module is its family. Tests run it on all examples and compare with `reference`. Raises
+    Its module is its family. What its annotations do not admit is refused (`checked.py`). Tests
+    run it on all examples and compare with `reference`. Raises
     TensorIRError where the name is taken, the docstring is missing or there is no example.
     """
 
@@ -179,8 +180,9 @@ def operator(
         if not listed:
             raise TensorIRError(f"operator {name!r} has no example, so nothing would test it")
         family = make.__module__.rpartition(".")[2]
-        OPERATORS[name] = Operator(name, family, make, reference, listed, variadic)
-        return make
+        checked = with_checks(name, make)
+        OPERATORS[name] = Operator(name, family, checked, reference, listed, variadic)
+        return checked
 
     return enter
 

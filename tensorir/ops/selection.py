@@ -103,23 +103,25 @@ def stack(tensors: Sequence[Tensor], axis: int = 0, name: str = "stack") -> Tens
         Example([(4,)], {"parts": (0, 4)}),
     ],
 )
-def split(x: Tensor, parts: Any, axis: int = 0, name: str = "split") -> tuple[Tensor, ...]:
+def split(
+    x: Tensor, parts: int | Sequence[int], axis: int = 0, name: str = "split"
+) -> tuple[Tensor, ...]:
     """Parts of `x` along `axis`: as many equal ones as `parts` says, or with borders at `parts`."""
     check_tensor("split", "x", x)
     at = check_axis("split", axis, x.ndim)
     size = static("split", f"dimension {at} of x", x.shape[at])
-    if isinstance(parts, int):
-        require(
-            parts >= 1 and size % parts == 0, "split",
-            f"{size} elements are not {parts} equal parts; give the borders, as in ({size // 2},)",
-        )  # fmt: skip
-        borders = [n * (size // parts) for n in range(parts + 1)]
-    else:
+    if isinstance(parts, (Sequence, np.ndarray)):
         borders = [0, *parts, size]
         require(
             sorted(borders) == borders, "split",
             f"borders {tuple(parts)!r} must not decrease, and lie from 0 to {size}",
         )  # fmt: skip
+    else:
+        require(
+            parts >= 1 and size % parts == 0, "split",
+            f"{size} elements are not {parts} equal parts; give the borders, as in ({size // 2},)",
+        )  # fmt: skip
+        borders = [n * (size // parts) for n in range(parts + 1)]
 
     def part(start: int, end: int, n: int) -> Tensor:
         shape = [*x.shape[:at], const(end - start), *x.shape[at + 1 :]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 from tensorir.errors import TensorIRError
@@ -52,7 +53,7 @@ def fill_shape(op: str, old: Sequence[Expr], shape: Any) -> list[Expr]:
     Raises TensorIRError where that does not come out even.
     """
     given = list(shape) if isinstance(shape, (tuple, list)) else [shape]
-    free = [d for d, s in enumerate(given) if not isinstance(s, Expr) and s == -1]
+    free = [d for d, s in enumerate(given) if isinstance(s, Integral) and s == -1]
     if len(free) > 1:
         raise TensorIRError(f"{op}: shape={shape!r} has more than one -1; give all sizes but one")
     sizes = [const(1) if d in free else make_shape([s], op)[0] for d, s in enumerate(given)]

@@ -128,9 +128,10 @@ def make_padding(
     Without `sizes` it cannot be "same" or "valid".
     """
     named = len(sizes) > 0
-    if named and padding == "valid":
+    word = padding if named and isinstance(padding, str) else ""
+    if word == "valid":
         return ((0, 0),) * rank
-    if named and padding == "same":
+    if word == "same":
         missing = (max((-(-n // s) - 1) * s + r - n, 0) for n, r, s in zip(sizes, reach, stride))
         return tuple((m // 2, m - m // 2) for m in missing)
     parts = padding if isinstance(padding, (tuple, list)) else (padding,) * rank

@@ -10,10 +10,10 @@ import pytest
 
 import schedule.primitives  # noqa: F401
 from schedule import Schedule, ScheduleError, Trace
-from schedule.arguments import KINDS, alternatives, annotation_text, kinds
+from schedule.arguments import KINDS, kinds
 from schedule.primitive import REGISTRY
 from schedule.state import LoopRef
-from tensorir import TensorIRError, te
+from tensorir import TensorIRError, alternatives, annotation_text, te
 
 ODD = (
     None, True, 3, -1, 0, 2.5, float("nan"), "x", "i", "B", "", [], ["i"], ["i", "j"], [3], [None],

@@ -245,7 +245,7 @@ REFUSED = [
     ),
     (
         lambda: ops.random_integers(1, (3,), 0.5, 5),
-        "random_integers: low=0.5 is no integer",
+        "random_integers: low is 0.5, where an integer belongs",
     ),
     (
         lambda: ops.random_integers(1, (3,), 0, 129, dtype="int8"),
