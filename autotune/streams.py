@@ -30,6 +30,9 @@ addresses tell where in that cache they are."""
 RUN = 150
 """Bytes: pieces of memory of so many take twice as long a line as whole ones."""
 
+FOLLOWED = 32
+"""Runs of lines that processors follow at once, and ask ahead for."""
+
 FILL, CROWDED = 0.5, 1.1
 """The share of a cache up to which a working set stays in it, and from which on nothing of it does:
 caches also hold what passes through, and others use them."""
@@ -120,11 +123,13 @@ class Pieces:
     runs: Column
     places: Column
 
-    def lines(self, item: int) -> Column:
-        """The lines of cache, in times of one that is whole."""
+    def lines(self, item: int, whole: Column) -> Column:
+        """The lines of cache, in times of one that is whole. Where the boxes that follow go on with
+        their few runs, up to `whole` elements, lines come as those of such runs."""
         line = LINE / item
+        whole = np.where(self.runs <= FOLLOWED, whole, self.run)
         part = np.where(self.run % line == 0, 0.0, np.where(self.run > 1, 0.5, 1.0))
-        slower = np.where(self.runs > 1, 1 + np.minimum(0.6, RUN / (self.run * item)), 1.0)
+        slower = np.where(self.runs > 1, 1 + np.minimum(0.6, RUN / (whole * item)), 1.0)
         return self.runs * slower * np.where(self.run > 1, self.run / line + part, 1.0)
 
     def crowded(self, item: int) -> Column:

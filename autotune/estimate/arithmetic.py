@@ -48,7 +48,7 @@ class Arithmetic(Results):
                 part[:, n] = np.maximum(rest[:, n], 1)
             times = np.prod(count, axis=1)
             total += times * self.one_tile(part)
-        return total + self.writing()
+        return total + self.writing(total)
 
     def one_tile(self, sizes: Column) -> Column:
         """All terms of the sums of register tiles of these sizes."""

@@ -28,6 +28,10 @@ class Facts:
         self.spatial = np.array([self.extents[n] for n in c.spatial], dtype=np.float64)
         self.plain = [self.stream(o.strides, o.dtype) for o in c.operands]
         self.result = self.stream(c.result.strides, c.result.dtype)
+        arrays = {o.buffer: o for o in (*c.operands, c.result)}.values()
+        sizes = [prod(s or SYMBOLIC for s in o.shape) * dtype.itemsize(o.dtype) for o in arrays]
+        self.used = np.array([float(sum(sizes))])
+        """Bytes of all arrays."""
         self.terms = prod(self.extents[n] for n in c.reduced)
         self.steps = [float(e) for e in self.extents]
         """The extents; of an axis whose last step lacks terms, as many as there are."""

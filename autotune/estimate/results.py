@@ -10,18 +10,33 @@ from autotune.streams import LINE, Column, stays
 LAST = 4
 """Lanes that are read together where those of one vector are added up."""
 
+DRAINED = 0.05
+"""The share of arithmetic in which processors store what tiles before have left."""
+
 
 class Results(Alike):
-    """Sums of lanes, and results that are turned on the way out."""
+    """Sums of lanes, rows that are stored in turns, results that are turned on the way out."""
 
-    def writing(self) -> Column | float:
-        """Results that are turned on the way out, or sums that are added up."""
+    def writing(self, work: Column) -> Column | float:
+        """Results that are turned on the way out or stored in turns, or sums that are added up,
+        of so much arithmetic."""
         if self.added:
             return self.adding()
         if self.c.result.strides[self.plan.lane] == 1:
-            return 0.0
+            return self.in_turns(work)
         turned = self.cpu.costs.transpose * float(np.prod(self.of.spatial)) / self.plan.lanes
         return turned + self.kept()
+
+    def in_turns(self, work: Column) -> Column:
+        """The rows of a tile, each a run of vectors, where they may begin within lines: beside what
+        is hidden, which is all of it where the second cache holds all arrays."""
+        result, run = self.of.result, self.tile[:, self.plan.lane]
+        if not self.c.result.param and result.aligned(LINE // result.item):
+            return np.zeros(len(run))
+        each = self.cpu.piece * (1.0 - stays(self.of.used, self.cpu.l2_bytes))
+        times = self.of.terms / self.plan.depth if self.plan.depth else 1.0
+        pieces = float(np.prod(self.of.spatial)) / run * (self.rows() > 1)
+        return np.maximum(0.0, each * pieces * times - DRAINED * work)
 
     def adding(self) -> float:
         """The lanes of each result are added up."""

@@ -45,7 +45,10 @@ class Traffic(Alike):
         rows = boxes.reshape(depths * count, -1)
         pieces = [s.pieces(rows, depths) for s in streams]
         shape = len(streams), depths, count
-        lines = np.stack([p.lines(s.item) for p, s in zip(pieces, streams)]).reshape(shape)
+        runs = np.stack([p.run for p in pieces]).reshape(shape)
+        whole = np.concatenate([runs[:, :1], runs[:, :-1]], axis=1).reshape(len(streams), -1)
+        each = [p.lines(s.item, run) for p, s, run in zip(pieces, streams, whole)]
+        lines = np.stack(each).reshape(shape)
         crowded = np.stack([p.crowded(s.item) for p, s in zip(pieces, streams)]).reshape(shape)
         counts = np.array([np.ones(len(self.tile)), *(count for _, count in loops)])
         before = np.cumprod(counts, axis=0)

@@ -124,7 +124,8 @@ def rows_of_registers(
     vectors = 2 if 2 * len(reads) + 4 <= cpu.registers else 1
     width = min(cpu.elements(*kinds) * vectors, known[-1])
     loose = store.buffer in sch.func.params and not grows
-    pieces = _pieces(store, width, cpu) if loose else 0.0
+    run = width * dtype.itemsize(store.buffer.dtype)
+    pieces = cpu.piece * cpu.vector_bytes / run if loose else 0.0
     best, least = None, GAIN * alone
     for at, it in enumerate(spatial[:-1]):
         if not fits and prod(known[at + 1 :]) * item < RUN:
@@ -193,14 +194,6 @@ def _cycles(store: Store, lane: Var, axis: Var, rows: int, cpu: Cpu) -> float:
     work = sum(map(_work, nodes)) / rows / cpu.costs.units
     loads = sum(isinstance(n, Load) for n in nodes) / rows * UNALIGNED / cpu.costs.ports
     return max(work, loads) + cpu.costs.both * min(work, loads)
-
-
-def _pieces(store: Store, width: int, cpu: Cpu) -> float:
-    """Of a vector of what callers have made room for, anywhere in a line, where rows are stored in
-    turns, so many elements of each. Of shorter vectors fewer reach into a second line."""
-    size = cpu.vector_bytes
-    run = width * dtype.itemsize(store.buffer.dtype)
-    return cpu.costs.piece * min(1.0, size / cpu.line_bytes) * size / run
 
 
 def _work(e: Expr) -> int:

@@ -43,6 +43,12 @@ class Cpu:
         return max(1 / self.costs.narrow, size / 64)
 
     @property
+    def piece(self) -> float:
+        """Cycles of a run of vectors of what callers have made room for, anywhere in a line, where
+        rows are stored in turns. Of shorter vectors fewer reach into a second line."""
+        return self.costs.piece * min(1.0, self.vector_bytes / self.line_bytes)
+
+    @property
     def registers(self) -> int:
         """Vector registers for sums and operands."""
         return self.target.vector_registers - (0 if _FUSED & set(self.target.features) else 1)

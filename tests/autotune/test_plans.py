@@ -18,7 +18,7 @@ from autotune.rules.inlined import inline_stages
 from backends import build, resolve
 from schedule import Schedule
 from schedule.library import find_contraction, make_nest
-from tensorir import Processor, Target, ops, reference, te
+from tensorir import Costs, Processor, Target, ops, reference, te
 
 CPU = Cpu(resolve("c -threads=2"))
 
@@ -218,3 +218,56 @@ def test_tasks_of_several_tiles_along_a_symbolic_axis(size, cache):
     shapes = [[int(str(n)) if str(n).isdigit() else size for n in p.shape] for p in func.inputs]
     args = [rng.integers(-8, 8, shape).astype("float32") for shape in shapes]
     np.testing.assert_array_equal(build(base, CPU.target, cache=cache)(*args), args[0] @ args[1])
+
+
+def grouped():
+    """A product of many small matrices."""
+    a = te.placeholder((16, 300, 8), "float32", name="A")
+    b = te.placeholder((16, 8, 4096), "float32", name="B")
+    k = te.reduce_axis(8, name="k")
+    out = te.compute((16, 300, 4096), lambda g, y, x: te.sum(a[g, y, k] * b[g, k, x], axis=k))
+    return te.create_prim_func([a, b, out])
+
+
+def stored_in_turns(c, plan, costs, **change):
+    """Cycles of the arithmetic of a plan with costs of pieces, less those without."""
+    target = dataclasses.replace(CPU.target, **change)
+    free = dataclasses.replace(costs, piece=0.0)
+    all_, others = (Estimate(c, Cpu(target, each)).arithmetic([plan])[0] for each in (costs, free))
+    return all_ - others
+
+
+@pytest.mark.parametrize("func", [product(4800, 8, 4096), grouped()], ids=["plain", "grouped"])
+def test_rows_that_are_stored_in_turns_take_longer(func):
+    """A cost for each row of a tile where results may begin within lines: of callers, but not of
+    intermediates, nor where all that there is stays in the second cache."""
+    costs = Costs(piece=15.0)
+    _, (c,) = prepared(func)
+    lane = c.spatial[-1]
+    first = next(p for _, p in plans(c, CPU) if p.lane == lane and not p.depth)
+
+    def tiled(rows, width):
+        tile = tuple({lane: width, lane - 1: rows}.get(n, 1) for n in c.spatial)
+        return dataclasses.replace(first, tile=tile)
+
+    once = stored_in_turns(c, tiled(6, 64), costs)
+    assert once > 0
+    assert stored_in_turns(c, tiled(6, 32), costs) > 1.5 * once
+    assert stored_in_turns(c, tiled(1, 256), costs) == 0
+    own = dataclasses.replace(c, result=dataclasses.replace(c.result, param=False))
+    assert stored_in_turns(own, tiled(6, 64), costs) == 0
+    odd = (*(step + 1 for step in c.result.strides[:lane]), *c.result.strides[lane:])
+    odd = dataclasses.replace(own, result=dataclasses.replace(own.result, strides=odd))
+    assert stored_in_turns(odd, tiled(6, 64), costs) == once
+    assert stored_in_turns(c, tiled(6, 64), costs, l2=1 << 30) == 0
+
+
+def test_runs_go_on_in_the_next_tile():
+    """Tiles side by side in a row of a large result write lines as long rows do; those below each
+    other leave pieces, which nobody asks for ahead."""
+    _, (c,) = prepared(product(4096, 8, 4096))
+    plan = next(p for _, p in plans(c, CPU) if p.lane == c.spatial[-1] and not p.packs)
+    whole = tuple(c.axes[n].extent for n in c.spatial)
+    nests = [dataclasses.replace(plan, tile=(6, 64), task=whole, order=o) for o in ((0, 1), (1, 0))]
+    along, below = Estimate(c, CPU).cycles(nests)
+    assert along < 0.8 * below

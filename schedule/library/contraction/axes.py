@@ -64,7 +64,8 @@ class Access:
     """How a buffer is read or written: the elements between neighbours of each axis.
 
     `dims` has a row for each dimension of the buffer, with how far its index moves along each axis.
-    0: not at all; None: in another way than by steps of one size.
+    0: not at all; None: in another way than by steps of one size. What callers give, a `param`,
+    begins anywhere in a line.
     """
 
     buffer: str
@@ -72,6 +73,7 @@ class Access:
     shape: tuple[int | None, ...]
     dims: tuple[tuple[int | None, ...], ...]
     strides: tuple[int | None, ...]
+    param: bool = False
 
     @property
     def row(self) -> int:
@@ -102,7 +104,6 @@ class Operand(Access):
     are the axes at whose values alone it is read, of a buffer that is read at one place;
     `converted` is what is used as another type than it has in memory."""
 
-    param: bool = False
     pad: str | None = None
     own: frozenset[int] = frozenset()
     converted: bool = False

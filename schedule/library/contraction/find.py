@@ -92,6 +92,7 @@ def find_contraction(
     parts, reader = read_by(node, found)
     sums = reader.access(store.buffer, store.indices)
     stored = reader.access(result.buffer, result.indices)
+    stored = replace(stored, param=result.buffer in sch.func.params)
     if not windows and None in stored.strides:
         stored = replace(stored, strides=reader.flat(result).strides)
     axes = [Axis((p.digit,), node.iters[p.digit.place].kind is IterKind.REDUCE) for p in parts]
@@ -124,8 +125,8 @@ def _operands(
     narrow = converted(store)
     for load in found:
         yield Operand(
-            **vars(reader.access(load.buffer, load.indices)),
-            param=load.buffer in sch.func.params,
+            **vars(reader.access(load.buffer, load.indices))
+            | {"param": load.buffer in sch.func.params},
             pad=_maker(sch, load, padding),
             converted=load in narrow,
         )
