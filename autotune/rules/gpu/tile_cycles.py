@@ -184,6 +184,16 @@ class TileColumns:
         return -(-self._parts(self.c.reduced) // self.split)
 
     @cached_property
+    def begins(self) -> Column:
+        """Times that each block waits for a first step: what is copied ahead is a part of the last
+        axis of which there are several steps."""
+        begins = last = np.ones(len(self.plans))
+        for n in self.c.written:
+            parts = self._parts([n])
+            begins, last = begins * np.where(parts > 1, last, 1), np.where(parts > 1, parts, last)
+        return np.where(self.ahead > 0, begins, 1.0)
+
+    @cached_property
     def own(self) -> npt.NDArray[np.int64]:
         """Sums of a thread."""
         return self._own(self.c.spatial)
@@ -360,4 +370,4 @@ class TileColumns:
         busy = together * (longer + NEVER_HIDDEN * shorter)
         alone = np.where(self.ahead > 0, np.maximum(step, LATENCY), step + LATENCY)
         ends = together * self.stored / SECTORS + together * self.added
-        return np.asarray(LATENCY + self.steps * np.maximum(busy, alone) + ends)
+        return np.asarray(LATENCY * self.begins + self.steps * np.maximum(busy, alone) + ends)

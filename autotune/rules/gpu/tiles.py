@@ -80,11 +80,11 @@ class _Search:
 
     @cached_property
     def batch(self) -> list[int]:
-        """Axes that move all of several operands."""
-        several = len(self.c.operands) > 1
-        return [
-            n for n in self.c.spatial if several and all(o.strides[n] != 0 for o in self.c.operands)
-        ]
+        """Axes that move all of several operands, and none beside another axis, as in `x[i + j]`:
+        of that neighbours share what they read."""
+        c, several = self.c, len(self.c.operands) > 1
+        found = [n for n in c.spatial if several and all(o.strides[n] != 0 for o in c.operands)]
+        return [n for n in found if not any(c.overlap(n, m) for m in range(len(c.axes)) if m != n)]
 
     @cached_property
     def sides(self) -> tuple[tuple[int, ...], tuple[int, ...]]:

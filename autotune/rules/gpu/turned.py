@@ -44,8 +44,8 @@ def turned_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
     def plan(name: str, move: Move, options: Options, *likely: Mapping[str, Any]) -> MovePlan:
         return MovePlan(name, group, gpu, base, move, options, likely, close=CLOSE)
 
-    found = [_tiles(plan, block, gpu, warps)]
-    if _has_short(block, gpu):
+    found = [_tiles(plan, block, gpu, warps)] if _turned(block) else []
+    if found and _has_short(block, gpu):
         found.insert(0, _in_boxes(base, plan, block, gpu, warps))
     if any(each.works for each in found) or not _reads_turned(block):
         return [*by_time(found)]
@@ -103,7 +103,8 @@ def _draft(
 def _of_sectors(block: Block, gpu: Gpu) -> dict[str, int] | None:
     """The largest tile of many sectors that has room and that no axis is shorter than."""
     turned = _turned(block)
-    if turned is None or not library.gpu.begins_within(block):
+    assert turned is not None
+    if not library.gpu.begins_within(block):
         return None
     lengths = [_extents(block)[order[-1]] for order in turned]
     reads = [a for a in accesses(block) if not a.is_write]
@@ -150,8 +151,7 @@ def _axes(block: Block) -> list[Var]:
 def _has_short(block: Block, gpu: Gpu) -> bool:
     """Whether the last axis of what is read or of what is written fills no warp."""
     turned = _turned(block)
-    if turned is None:
-        return False
+    assert turned is not None
     stored, read = turned
     extents = _extents(block)
     return min(extents[stored[-1]], extents[read[-1]]) < gpu.warp

@@ -149,7 +149,8 @@ def windows_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
         if around is None:
             continue
         rooms = [(t, min(room, gpu.shared_most // 2)) for t, room in ROOM]
-        tiles = tuple(dict.fromkeys(tile_of(around, *room) for room in rooms))
+        boxes = [*((*room, 1) for room in rooms), (*rooms[-1], gpu.warp)]
+        tiles = tuple(dict.fromkeys(tile_of(around, *each) for each in boxes))
         if not around.pays(tiles[0]):
             return []
         for way in (True, False) if odd else (False,):
@@ -234,13 +235,15 @@ def _sides(
     return tuple(Side(size(extents[var]), steps[var], reach[var]) for var in order), near
 
 
-def tile_of(around: Surroundings, threads: int, room: int) -> Tile:
-    """The box that reads least beside what is its own, of those that there is room for, and how
-    threads share it."""
+def tile_of(around: Surroundings, threads: int, room: int, run: int = 1) -> Tile:
+    """The box that reads least beside what is its own, of those that there is room for and that
+    have a `run` of neighbours, and how threads share it: lanes in several rows may meet in banks
+    where those of one do not."""
     sides = around.sides
     box = [1] * len(sides)
     for n in {around.near, len(sides) - 1}:
         box[n] = min(around.sector, sides[n].extent)
+    box[-1] = min(max(box[-1], run), sides[-1].extent)
     while True:
         least, best = around.cost(box), None
         for n in reversed(range(len(sides))):

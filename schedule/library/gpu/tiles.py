@@ -160,8 +160,8 @@ class _Tiles:
         for name in inner[1:]:
             own = loops_by_dimension(sch, name)
             nests.append(self.cut_result(name, dict(zip(self.stored, own))))
-        step, add = self.cut_sums()
-        init = sch.decompose_reduction(c.block, step)
+        begin, step, add = self.cut_sums()
+        init = sch.decompose_reduction(c.block, begin)
         around = sch.get_loops(init)
         nests += [add, dict(zip(add, around[around.index(grid[-1]) + 1 :]))]
         for copy in held:
@@ -394,8 +394,9 @@ class _Tiles:
             c.result.strides[near] == 1 and vector_of(target) % self.plan.cuts[near].elements == 0
         )
 
-    def cut_sums(self) -> tuple[LoopRef, Threads]:
-        """The loop over steps of the sums, and those over threads in it."""
+    def cut_sums(self) -> tuple[LoopRef, LoopRef, Threads]:
+        """The loop outside of all steps of the sums, that over steps, and those over threads in
+        it."""
         sch, c, plan = self.sch, self.c, self.plan
         found = loops_by_dimension(sch, c.block)
         cuts = [self.split(x, plan.cuts[n], False) for n, x in zip(c.spatial, found)]
@@ -417,4 +418,14 @@ class _Tiles:
             if count > WRITTEN_OUT:
                 break
             sch.unroll(loop)
-        return (sch.fuse(*steps) if len(steps) > 1 else steps[0]), threads
+        *around, step = self.in_steps(steps)
+        return (*around, step)[0], step, threads
+
+    def in_steps(self, loops: Sequence[LoopRef]) -> list[LoopRef]:
+        """The loops over steps as one. What is copied ahead is a part of one axis: the last one of
+        which there are several steps stays alone, and copies begin again with each of the others.
+        """
+        sch, several = self.sch, [x for x in loops if self.sch.state.loop(x).const_extent != 1]
+        last = loops.index(several[-1]) if self.plan.ahead and len(several) > 1 else 0
+        parts = [loops[:last], loops[last:]]
+        return [sch.fuse(*part) if len(part) > 1 else part[0] for part in parts if part]

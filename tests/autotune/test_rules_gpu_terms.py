@@ -1,0 +1,159 @@
+"""Products on GPUs have tiles wherever their terms lie: in axes that are not one in memory, at
+constants of an axis, in any order."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from autotune.explain import least_transactions
+from autotune.gpu.count import works_of
+from autotune.gpu.work import cycles
+from autotune.rules import choose
+from backends import build
+from benchmarks.general.form import numbers
+from schedule import Schedule
+from tensorir import Gpu, PrimFunc, Target, ops, reference, te
+
+TARGET = "cuda-emulator -arch=sm_90a"
+DEVICE = Gpu(Target.parse(TARGET))
+
+
+def scheduled(func: PrimFunc) -> tuple[set[str], Schedule]:
+    """The names of the plans of the default schedule, and that."""
+    sketch = choose(func, DEVICE, None, ()).sketch
+    return {plan.name for plan in sketch.plans}, sketch.build(sketch.values())
+
+
+def require_right(func: PrimFunc, sch: Schedule, cache) -> None:
+    """Whole numbers are the same in any order of sums."""
+    arrays = numbers(func)
+    found = build(sch, f"{TARGET} -check=races,uninitialised", cache=cache)(*arrays)
+    np.testing.assert_array_equal(found, reference(func, *arrays)[0])
+
+
+def einsum(equation: str, **sizes: int) -> PrimFunc:
+    inputs = [
+        te.placeholder([sizes[axis] for axis in axes], name=f"x{n}")
+        for n, axes in enumerate(equation.partition("->")[0].split(","))
+    ]
+    return te.create_prim_func([*inputs, ops.einsum(inputs, equation)])
+
+
+TERMS = [f"a{p}{q},{b}->ab" for p, q in ("cd", "dc") for b in map("".join, permutations("bcd"))]
+
+
+@pytest.mark.parametrize("equation", TERMS)
+@pytest.mark.parametrize("terms", [{"c": 16, "d": 64}, {"c": 256, "d": 4}])
+def test_terms_in_several_axes_take_about_as_long_as_in_one(equation, terms):
+    """Copies ahead of parts of two axes were refused, and a warp for each result took fifty times
+    as long."""
+    func = einsum(equation, a=1024, b=1024, **terms)
+    plans, sch = scheduled(func)
+    _, one = scheduled(einsum("ac,cb->ab", a=1024, b=1024, c=1024))
+    assert plans == {"product"}
+    plain, found = (cycles(works_of(s.func, DEVICE), DEVICE) for s in (one, sch))
+    assert found <= 1.25 * plain
+
+
+@pytest.mark.parametrize("equation", TERMS[::5])
+@pytest.mark.parametrize("kind", ["three axes", "two axes"])
+def test_terms_in_several_axes_are_summed(equation, kind, cache):
+    more = "e" * (kind == "three axes")
+    first, _, rest = equation.partition(",")
+    func = einsum(f"{first}{more},{more}{rest}", a=33, b=70, c=5, d=19, e=3)
+    plans, sch = scheduled(func)
+    assert plans == {"product"}
+    require_right(func, sch, cache)
+
+
+def parts(shape: tuple[int, int, int], at: int) -> PrimFunc:
+    """The real part of a product of complex matrices, whose parts are dimension `at`."""
+    m, n, k = shape
+
+    def with_parts(rows: int, columns: int, name: str):
+        order = [rows, columns]
+        order.insert(at, 2)
+        x = te.placeholder(order, name=name)
+
+        def element(part, i, j):
+            places = [i, j]
+            places.insert(at, part)
+            return x[tuple(places)]
+
+        return x, element
+
+    (a, left), (b, right) = with_parts(m, k, "a"), with_parts(k, n, "b")
+    r = te.reduce_axis(k, "r")
+    out = te.compute(
+        (m, n),
+        lambda i, j: te.sum(
+            left(0, i, r) * right(0, r, j) - left(1, i, r) * right(1, r, j), axis=r
+        ),
+    )
+    return te.create_prim_func([a, b, out])
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_parts_of_complex_numbers_have_tiles_wherever_they_lie(at, cache):
+    """Operands that are read in several places had dimensions that their copies do not have."""
+    plans, _ = scheduled(parts((1024, 1024, 1024), at))
+    assert plans == {"product"}
+    func = parts((33, 40, 21), at)
+    plans, sch = scheduled(func)
+    assert plans == {"product"}
+    require_right(func, sch, cache)
+
+
+def banded(heads: int, rows: int, width: int, terms: int, sums: str, by_rows: bool) -> PrimFunc:
+    """Products of rows with the `width` rows from theirs on: `sums` over what rows have, or over
+    these rows. The result of the first is the band of a matrix."""
+    shape = (heads, rows + width - 1, terms)
+    v = te.placeholder(shape if by_rows else (shape[0], shape[2], shape[1]), name="v")
+
+    def element(h, row, k):
+        return v[h, row, k] if by_rows else v[h, k, row]
+
+    if sums == "of rows":
+        q, r = te.placeholder((heads, rows, terms), name="q"), te.reduce_axis(terms, "r")
+        out = te.compute(
+            (heads, rows, width), lambda h, i, j: te.sum(q[h, i, r] * element(h, i + j, r), axis=r)
+        )
+        return te.create_prim_func([q, v, out])
+    p, t = te.placeholder((heads, rows, width), name="p"), te.reduce_axis(width, "t")
+    out = te.compute(
+        (heads, rows, terms), lambda h, i, c: te.sum(p[h, i, t] * element(h, i + t, c), axis=t)
+    )
+    return te.create_prim_func([p, v, out])
+
+
+@pytest.mark.parametrize("by_rows", [True, False])
+@pytest.mark.parametrize("sums", ["of rows", "of bands"])
+def test_bands_of_matrices_share_what_neighbours_read(sums, by_rows, cache):
+    """What rows and columns of a band read moves with both, so that each row was a batch."""
+    func = banded(32, 4096, 65, 64, sums, by_rows)
+    *_, last = works_of(scheduled(func)[1].func, DEVICE)
+    assert last.sectors <= 10 * least_transactions(func, {})
+    assert last.wavefronts <= 1.1 * last.free
+    func = banded(2, 45, 9, 11, sums, by_rows)
+    require_right(func, scheduled(func)[1], cache)
+
+
+def units_swapped(order: tuple[int, ...], length: int) -> PrimFunc:
+    """A vector with an axis of one value before it and one behind it, in another order."""
+    x = te.placeholder((1, length, 1), name="x")
+    at = [order.index(n) for n in range(3)]
+    shape = [(1, length, 1)[n] for n in order]
+    return te.create_prim_func(
+        [x, te.compute(shape, lambda *i: te.tanh(x[tuple(i[n] for n in at)]), name="out")]
+    )
+
+
+@pytest.mark.parametrize("order", [*permutations(range(3))])
+def test_axes_of_one_value_that_change_places_move_nothing(order):
+    """Tiles of these alone had a thread at work in each block."""
+    func, plain = units_swapped(order, 1 << 20), units_swapped((0, 1, 2), 1 << 20)
+    found, wanted = (cycles(works_of(scheduled(f)[1].func, DEVICE), DEVICE) for f in (func, plain))
+    assert found <= 1.05 * wanted
