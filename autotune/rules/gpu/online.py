@@ -13,7 +13,7 @@ from tensorir import Gpu, IterKind
 
 ROWS = (1, 2, 4, 8)
 THREADS = ((8, 8), (16, 8), (32, 8), (8, 16), (16, 16))
-LIKELY = ((8, (16, 8)), (4, (32, 8)), (4, (16, 8)), (2, (8, 8)))
+LIKELY = ((8, (16, 8)), (8, (8, 8)), (4, (32, 8)), (4, (8, 8)), (2, (8, 8)))
 """Rows of a thread, and threads down and across: the largest tiles first, which read the least."""
 
 BALANCED = 1.1

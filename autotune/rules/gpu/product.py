@@ -107,7 +107,10 @@ class ProductPlan(FormedPlan):
             return False
 
     def estimate(self, constants: Collection[str] = ()) -> float | None:
-        return self.chosen.cycles
+        """With its launch, as other plans tell theirs."""
+        from autotune.rules.gpu.tile_cycles import LAUNCH
+
+        return self.chosen.cycles + LAUNCH
 
     def cycles(self, values: Values, constants: Collection[str] = ()) -> float:
         """The estimated time of one call with such values."""
@@ -188,13 +191,14 @@ def least_cycles(sch: Schedule, groups: Sequence[Group], gpu: Gpu) -> float:
     and those in which memory moves once what other sums read of these and of arguments. Stages
     between them may be computed where they are used."""
     from autotune.gpu.work import architecture_of
+    from autotune.rules.gpu.tile_cycles import LAUNCH
     from autotune.rules.gpu.tiles import tile_plans
 
     card, products = architecture_of(gpu).card, [g for g in groups if is_product(sch, g.block)]
     total, names = 0.0, [group.block for group in groups if group not in products]
     for group in products:
         c = contraction_of(sch, group)
-        total += min((x.cycles for x in tile_plans(c, gpu)), default=0.0) if c else 0.0
+        total += min((x.cycles + LAUNCH for x in tile_plans(c, gpu)), default=0.0) if c else 0.0
     sums = [name for name in names if sch.state.block(name).is_reduction]
     made = [group.epilogue or group.block for group in products]
     return total + moved(sch, sums, made) * card.clock / card.bandwidth

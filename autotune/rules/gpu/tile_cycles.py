@@ -24,7 +24,7 @@ LATENCY = 600.0
 """Cycles from asking memory to having what it holds (cuda.md has 500 to 700 for Hopper)."""
 
 LAUNCH = 4000.0
-"""Cycles that a second kernel takes before it begins."""
+"""Cycles that a kernel takes before it begins."""
 
 NEVER_HIDDEN = 0.1
 """The part of the shorter one of what is computed and what is fetched that adds to the time."""
@@ -117,7 +117,7 @@ class TileCounts:
 
     @property
     def cycles(self) -> float:
-        """Estimated cycles of one call."""
+        """Estimated cycles of one call, the launch of the first kernel apart."""
         return float(self.of.cycles[self.row])
 
 

@@ -60,8 +60,8 @@ class StagedTile:
         for n in self.axes:
             steps = tuple(int(m == n) for m in range(len(c.axes)))
             found.append(TileDim(n, True, steps, self._extent(steps), o.strides[n]))
-        gathered = self.operand in self.plan.gathered  # a copy of axes, which has no other dimension
-        for first, last, moved, stride in () if gathered else _taken_as_one(o, self.axes):
+        alone = self.operand in self.plan.gathered  # a copy of axes has no other dimensions
+        for first, last, moved, stride in () if alone else _taken_as_one(o, self.axes):
             extent, sizes = self._extent(moved), o.shape[first : last + 1]
             if set(sizes) == {1}:
                 continue
