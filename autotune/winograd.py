@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from math import ceil, prod
+from math import ceil, inf, prod
 
 import numpy as np
 
@@ -38,6 +38,12 @@ STEPS = (4, 5)
 """The axes that are summed over, of those of the products: points, panels, tiles, filters of a
 panel, vectors of channels, lanes."""
 
+TRIED = 16
+"""Plans that are there at least, for primitives to refuse the first ones."""
+
+Cut = tuple[int, int, int]
+"""The filters of a panel, the rows of tiles of a task, none for all, and how many share these."""
+
 
 def winograd_plans(
     found: library.Winograd, cpu: Cpu, constants: Collection[str] = ()
@@ -46,7 +52,15 @@ def winograd_plans(
 
     `constants` are buffers that are known when a kernel is built: what is made of them is, too.
     """
-    return list(_plans(found, cpu, cpu.target.processor, frozenset(constants)))
+    return list(_plans(found, cpu, cpu.target.processor, frozenset(constants), False))
+
+
+def winograd_leaders(
+    found: library.Winograd, cpu: Cpu, constants: Collection[str] = ()
+) -> list[tuple[float, library.WinogradPlan]]:
+    """The first of these, and some more: ways to cut the work of which a formula says that they
+    take longer than the best are not estimated."""
+    return list(_plans(found, cpu, cpu.target.processor, frozenset(constants), True))
 
 
 def winograd_cycles(
@@ -68,10 +82,23 @@ def winograd_cycles(
 
 @lru_cache(maxsize=64)
 def _plans(
-    found: library.Winograd, cpu: Cpu, processor: Processor, constants: frozenset[str]
+    found: library.Winograd,
+    cpu: Cpu,
+    processor: Processor,
+    constants: frozenset[str],
+    leaders: bool,
 ) -> tuple[tuple[float, library.WinogradPlan], ...]:
     """Remembered, as those of contractions are."""
-    estimated = [each for part in _Search(found, cpu, constants).parts() for each in part]
+    search = _Search(found, cpu, constants)
+    cuts, made = list(search.cuts()), dict[Cut, list[tuple[float, library.WinogradPlan]]]()
+    least = {cut: search.least(*cut) if leaders else 0.0 for cut in cuts}
+    best = inf
+    for cut in sorted(cuts, key=lambda cut: least[cut]):
+        if least[cut] > best and sum(map(len, made.values())) >= TRIED:
+            break
+        made[cut] = search.tiles(*cut)
+        best = min([best, *(cycles for cycles, _ in made[cut])])
+    estimated = [each for cut in cuts for each in made.get(cut, ())]
     return tuple(sorted(estimated, key=lambda item: item[0]))
 
 
@@ -84,15 +111,15 @@ class _Search:
         self.points = prod(found.points)
         self.lanes = cpu.lanes(found.dtype)
 
-    def parts(self) -> Iterator[list[tuple[float, library.WinogradPlan]]]:
-        """By how the work is cut and how wide a panel is, plans with every register tile."""
+    def cuts(self) -> Iterator[Cut]:
+        """How wide a panel is, and how the work is cut."""
         found = self.found
         rows = [0, *(n for n in range(1, found.tiles[0] + 1) if found.tiles[0] % n == 0)]
         for panel in self.panels():
             for cut in rows:
-                yield self.tiles(panel, cut, 1)
+                yield panel, cut, 1
                 if cut and found.filters % (2 * panel) == 0:
-                    yield self.tiles(panel, cut, 2)
+                    yield panel, cut, 2
 
     def panels(self) -> list[int]:
         """Widths of register tiles: filters of the same channels, in whole vectors if there are
@@ -122,27 +149,47 @@ class _Search:
 
     def cycles(self, panel: int, rows: int, shares: int, heights: Sequence[int]) -> Column:
         """The time of such plans with register tiles of these heights."""
-        found, count = self.found, self.count(rows)
-        filters = found.filters // shares if rows else min(panel, found.filters)
-        c = self.product(panel, count, filters)
+        c = self.product(panel, self.count(rows), self.own(panel, rows, shares))
         nests = [self.nest(c, panel, height) for height in heights]
-        turns = ceil(self.tasks(panel, rows, shares) / self.cpu.threads)
+        turns = self.turns(panel, rows, shares)
         products = turns * Estimate(c, self.streaming(shares)).cycles(nests)
+        if not rows:
+            moved = self.from_memory()
+            products = products + moved - IN_ORDER * np.minimum(products, moved)
+        total: Column = products + self.rest(panel, rows, shares)
+        return total
+
+    def least(self, panel: int, rows: int, shares: int) -> float:
+        """What no height takes less than: the multiplications alone, and what is beside them."""
+        found, own = self.found, self.own(panel, rows, shares)
+        width = min(panel, own)
+        vectors = max(1, ceil(own / panel)) * ceil(width / self.lanes)
+        sums = self.points * self.count(rows) * vectors * found.terms
+        each = self.cpu.vector(found.dtype) / self.cpu.costs.units
+        return self.turns(panel, rows, shares) * sums * each + self.rest(panel, rows, shares)
+
+    def own(self, panel: int, rows: int, shares: int) -> int:
+        """The filters of a task."""
+        return self.found.filters // shares if rows else min(panel, self.found.filters)
+
+    def turns(self, panel: int, rows: int, shares: int) -> int:
+        """The tasks of the busiest thread."""
+        return ceil(self.tasks(panel, rows, shares) / self.cpu.threads)
+
+    def rest(self, panel: int, rows: int, shares: int) -> float:
+        """What the products have around them."""
+        found, count = self.found, self.count(rows)
         start = self.cpu.costs.start if self.cpu.threads > 1 else 0.0
         if rows:
+            filters = self.own(panel, rows, shares)
             again = self.transform(count, found.channels, filters)
             again += self.beyond(count * (found.channels + filters))
-            rest = again * turns + start
+            rest = again * self.turns(panel, rows, shares) + start
         else:
             share = self.transform(count, found.channels, found.filters)
             share += self.beyond(count * found.channels)
-            share /= self.cpu.threads
-            rest = share + 2 * start + self.exchanged(count)
-            moved = self.from_memory()
-            products = products + moved - IN_ORDER * np.minimum(products, moved)
-        rest += 0 if self.known else self.weights()
-        total: Column = products + rest
-        return total
+            rest = share / self.cpu.threads + 2 * start + self.exchanged(count)
+        return rest if self.known else rest + self.weights()
 
     def streaming(self, shares: int) -> Cpu:
         """The processor as products see it: panels of weights are read from first to last, and

@@ -7,12 +7,12 @@ from functools import cached_property
 from math import inf
 from typing import Any
 
-from autotune.rules.group import Group
+from autotune.rules.group import Group, instances
 from autotune.rules.plan import Values
 from autotune.rules.ranked import MOST_OPTIONS, FormedPlan, RankedPlan, group_contraction
 from autotune.streams import Column
 from schedule import Schedule, library
-from tensorir import Cpu
+from tensorir import Cpu, dtype
 
 PARTS = ("tile", "task", "order", "read", "steps", "threads")
 """The parts of a plan that are choices."""
@@ -83,6 +83,20 @@ def contraction_plans(sch: Schedule, group: Group, cpu: Cpu) -> Sequence[Contrac
     c = group_contraction(sch, group, steps=True) if reduces else None
     plan = c and ContractionPlan(group, sch.copy(), c, cpu).in_best_form()
     return [plan] if plan else []
+
+
+def least_cycles(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> float:
+    """Cycles that any plans for some groups take together: those of the multiplications of products
+    that are added up as they are read, shared by all threads."""
+    total = 0.0
+    for group in groups:
+        node = sch.state.block(group.block)
+        c = group_contraction(sch, group) if node.is_reduction else None
+        kinds = {o.dtype for o in c.operands} if c and len(c.operands) > 1 else set()
+        if c and kinds == {c.sums.dtype} and dtype.is_float(c.sums.dtype):
+            vectors = instances(node) / cpu.lanes(c.sums.dtype)
+            total += vectors * cpu.vector(c.sums.dtype) / (cpu.costs.units * cpu.threads)
+    return total
 
 
 def nest_values(c: library.Contraction, plan: library.NestPlan) -> dict[str, Any]:

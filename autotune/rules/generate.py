@@ -83,9 +83,9 @@ def sketches_of(
         return
     before += [rules.prepare(base, device)] if rules.prepare is not None else []
     groups = find_groups(base, kept)
-    if rules.least is not None and most < inf:
+    if rules.bound is not None and most < inf:
         known = sum(plan.estimate() or 0.0 for plan in own)  # others take some time as well
-        if known + rules.least(base, groups, device) > most:
+        if known + rules.bound(base, groups, device) > most:
             return
     asked = [_known([(plan,)]) for plan in own]
     asked += _parts(base, groups, rules, device, numerics, rng if many else None, before, kept)

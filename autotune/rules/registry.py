@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from autotune.rules.chain import chain_plans
-from autotune.rules.contraction import contraction_plans
+from autotune.rules.contraction import contraction_plans, least_cycles
 from autotune.rules.moved import moved_plans
 from autotune.rules.plan import Plan
 from autotune.rules.scan import lay_out_states, scan_plans
@@ -42,7 +42,7 @@ class Rules:
     anywhere  whether `rest` takes stages that store elsewhere than at their variables
     prepare   from a schedule and the device: what is done to a program before groups are found;
               returns the blocks for which primitives refuse that, and for each what, and why
-    least     from a schedule, groups of it and the device: cycles that any plans of these take
+    least     from a schedule, groups of it and the device: cycles that plans of these rules take
               together, so that what cannot be the fastest program need not be planned
     general   for searches: from a schedule, some blocks, the device and those of the blocks that
               are to be inlined without tuning, to a plan of nests with all choices open
@@ -58,6 +58,14 @@ class Rules:
     prepare: Callable[..., Mapping[str, dict[str, str]]] | None = None
     least: Callable[..., float] | None = None
     general: Callable[..., Plan] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_own", tuple(self.groups))
+
+    @property
+    def bound(self) -> Callable[..., float] | None:
+        """`least`, unless rules were registered: what these make may take less."""
+        return self.least if (*self.groups,) == self.__dict__["_own"] else None
 
 
 def _later(place: str) -> Callable[..., Any]:
@@ -92,6 +100,7 @@ RULES: dict[str, Rules] = {
         copies=copies,
         anywhere=True,
         prepare=lay_out_states,
+        least=least_cycles,
         general=_later("autotune.rules.nests:nests_plan"),
     ),
     "gpu": Rules(

@@ -30,16 +30,18 @@ class WinogradStages(RankedPlan["library.WinogradPlan"]):
         return self.found.blocks
 
     def look_for(self, constants: frozenset[str]) -> list[tuple[float, library.WinogradPlan]]:
-        from autotune.winograd import winograd_plans
+        from autotune.winograd import winograd_leaders
 
-        return winograd_plans(self.found, self.cpu, constants)
+        return winograd_leaders(self.found, self.cpu, constants)
 
     @property
     def subject(self) -> Any:
         return (self.name, self.found)
 
     def offered(self) -> Sequence[library.WinogradPlan]:
-        return [plan for _, plan in self.ranked()]
+        from autotune.winograd import winograd_plans
+
+        return [plan for _, plan in winograd_plans(self.found, self.cpu)]
 
     def values(self, plan: library.WinogradPlan) -> dict[str, Any]:
         found = {"task": (plan.rows, plan.shares), "tile": (plan.tiles, plan.panel)}

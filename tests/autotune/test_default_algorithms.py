@@ -10,8 +10,19 @@ import numpy as np
 import pytest
 
 from autotune import Database, default_schedule, tune
-from autotune.rules import choose, default_candidate, default_sketch, make_space, sketches
-from autotune.rules.contraction import ContractionPlan
+from autotune.rules import (
+    choose,
+    default_candidate,
+    default_sketch,
+    forget_rule,
+    make_space,
+    register_rule,
+    sketches,
+)
+from autotune.rules.alternatives import first_start
+from autotune.rules.contraction import ContractionPlan, least_cycles
+from autotune.rules.group import find_groups
+from autotune.rules.ranked import group_contraction
 from autotune.rules.winograd import WinogradStages
 from backends import build
 from benchmarks.general.renamed import NAMINGS, renamed
@@ -57,6 +68,29 @@ def cycles(func, constants=("w",)):
     first = {name: default_sketch(some, constants) for name, some in found.items()}
     times = {name: [p.estimate(constants) for p in some.plans] for name, some in first.items()}
     return {name: sum(some) for name, some in times.items() if None not in some}
+
+
+@cache
+def product(*shape, kind="float32"):
+    x = te.placeholder((shape[0], shape[2]), kind, name="x")
+    w = te.placeholder((shape[2], shape[1]), kind, name="w")
+    return te.create_prim_func([x, w, ops.matmul(x, w, name="out")])
+
+
+@pytest.mark.parametrize("threads", [1, 2, 16])
+@pytest.mark.parametrize("func", [
+    conv(*WINS), conv(*LOSES), conv(*WINS, "NHWC"), product(64, 64, 64), product(3, 1000, 70),
+    product(7, 1, 5000), product(65, 33, 129, kind="float64"),
+])  # fmt: skip
+def test_no_plan_takes_less_than_its_multiplications(func, threads):
+    """So what takes more than another algorithm need not be planned."""
+    cpu = device_of(replace(TARGET, threads=threads))
+    sch = first_start(func, "reassociated").schedule.copy()
+    bound = least_cycles(sch, find_groups(sch), cpu)
+    times = [plan.estimate(("w",)) for sketch in sketches(func, cpu, "reassociated", many=True)
+             if not sketch.algorithm for plan in sketch.plans]  # fmt: skip
+    times = [time for time in times if time is not None]  # nests of all kinds have none
+    assert times and 0 < bound <= min(times)
 
 
 @pytest.mark.parametrize(
@@ -117,9 +151,25 @@ def test_names_decide_nothing(naming):
     assert [*found.values()] == [*algorithms(conv(32, 32, 8)).values()]
 
 
-def test_a_plan_that_cannot_tell_its_time_is_not_compared(monkeypatch):
-    monkeypatch.setattr(ContractionPlan, "estimate", lambda self, constants=(): None)
-    assert not choose(conv(*WINS), CPU, "algebraic", ("w",)).start.name
+def test_a_plan_that_cannot_tell_its_time_is_not_compared():
+    """Not even with what those that are known take at least."""
+
+    class Untold(ContractionPlan):
+        name = "untold"
+
+        def estimate(self, constants=()):
+            return None
+
+    def untold(sch, group, cpu):
+        c = group_contraction(sch, group)
+        return [Untold(group, sch.copy(), c, cpu)] if c else []
+
+    register_rule(untold)
+    try:
+        assert not choose(conv(*WINS), CPU, "algebraic", ("w",)).start.name
+    finally:
+        forget_rule(untold)
+    assert choose(conv(*WINS), CPU, "algebraic", ("w",)).start.name
 
 
 def test_the_search_begins_with_the_same():

@@ -12,7 +12,7 @@ from autotune.plans import plans
 from autotune.rules import default_sketch, sketches
 from autotune.rules.inlined import inline_stages
 from autotune.rules.winograd import winograd_stages
-from autotune.winograd import winograd_plans
+from autotune.winograd import winograd_leaders, winograd_plans
 from schedule import Schedule, library
 from tensorir import Target, device_of, ops, te
 
@@ -101,6 +101,22 @@ def test_weights_beyond_the_last_cache_come_from_memory():
         for cpu in (large, small)
     )
     assert near.keys() == far.keys() and all(near[p] < far[p] for p in near if not p.rows)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 64])
+@pytest.mark.parametrize("constants", [(), ("w",)])
+@pytest.mark.parametrize("sizes", [(1, 64, 64, 56), (1, 512, 512, 7), (3, 16, 24, 9), (1, 7, 5, 9)])
+def test_the_best_plan_is_found_without_an_estimate_of_all(sizes, constants, threads):
+    """What is not estimated takes longer, in whatever order; and what is, not less than is said."""
+    cpu = device_of(replace(TARGET, threads=threads))
+    for tile in ("2x2", "4x2", "4x4"):
+        found = stages(conv(*sizes), tile)
+        every = winograd_plans(found, cpu, constants)
+        leaders = winograd_leaders(found, cpu, constants)
+        assert leaders[0] == every[0] and leaders == [each for each in every if each in leaders]
+        search = winograd._Search(found, cpu, constants)
+        for cycles, plan in every:
+            assert search.least(plan.panel, plan.rows, plan.shares) <= cycles
 
 
 def test_weights_that_are_no_constants_take_time():
