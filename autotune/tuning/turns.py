@@ -2,7 +2,8 @@
 
 Two that searched at once would propose the same candidates, and measure them twice. A lock on a
 file beside the database tells who is first; the system releases the lock of a process that dies,
-and the next one to search in the database removes its file.
+and the next one to search in the database removes its file. Who is told to end (SIGTERM) removes it
+itself, and its folders and workers, unless the program has a handler of its own for that.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 
 POLL_SECONDS = 0.1
 DIGEST = 8
@@ -28,17 +32,45 @@ def search_turn(
 
     Where no file can be made or locked, there is no lock. A database in memory needs none.
     """
-    if str(database) == ":memory:":
+    with _ending_in_order():
+        if str(database) == ":memory:":
+            yield
+            return
+        path = _lock_path(database, key)
+        _remove_abandoned(database, path)
+        handle = _wait(path, name, report)
+        try:
+            yield
+        finally:
+            if handle is not None:
+                _release(path, handle)
+
+
+class _ToldToEnd(SystemExit):
+    """SIGTERM came."""
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """Where SIGTERM would end the process at once, it does so when what is inside has ended. Only
+    the main thread gets signals."""
+    usual = signal.getsignal(signal.SIGTERM)
+    if usual is not signal.SIG_DFL or threading.current_thread() is not threading.main_thread():
         yield
         return
-    path = _lock_path(database, key)
-    _remove_abandoned(database, path)
-    handle = _wait(path, name, report)
+    signal.signal(signal.SIGTERM, _end)
     try:
         yield
+    except _ToldToEnd:
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise
     finally:
-        if handle is not None:
-            _release(path, handle)
+        signal.signal(signal.SIGTERM, usual)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_DFL)  # who is told twice ends at once
+    raise _ToldToEnd(128 + number)
 
 
 def _wait(path: Path, name: str, report: Callable[[str], None]) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -106,6 +107,16 @@ def test_a_killed_tuner_hands_over_and_nothing_is_tried_again(pretended, tmp_pat
     assert stored(path) == stored(whole)
 
 
+def test_a_program_that_is_told_to_end_leaves_its_trials_alone(tmp_path):
+    path = tmp_path / "tuning.db"
+    first = tuner(path, 3, 0, "waits")
+    assert first.stdout.readline() == "stored\n"
+    first.terminate()
+    _, err = first.communicate(timeout=120)
+    assert first.returncode == -signal.SIGTERM, err
+    assert len(stored(path)) == 1 and not list(tmp_path.glob("*.lock"))
+
+
 def test_what_the_first_found_is_enough_for_the_second(pretended, tmp_path):
     path = tmp_path / "tuning.db"
     results = []
@@ -168,11 +179,11 @@ def test_many_turns_at_once(tmp_path):
 
 
 def test_files_of_dead_tuners_go_and_those_of_others_stay(tmp_path):
-    """A tuner that is ended leaves its file, whatever it searched for."""
+    """A tuner that is killed leaves its file, whatever it searched for."""
     path, code = tmp_path / "tuning.db", "import os, signal\nfrom pathlib import Path\n"
     code += "from autotune.tuning.turns import search_turn\n"
     code += f"with search_turn(Path({str(path)!r}), 'f', ('f',), print):\n"
-    code += "    os.kill(os.getpid(), signal.SIGTERM)\n"
+    code += "    os.kill(os.getpid(), signal.SIGKILL)\n"
     subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)})
     mine = [tmp_path / name for name in ("tuning.db.lock", "tuning.db.mine.lock", "other.db.lock")]
     (dead,) = tmp_path.glob("*.lock")
@@ -183,6 +194,29 @@ def test_files_of_dead_tuners_go_and_those_of_others_stay(tmp_path):
         with search_turn(path, "h", ("h",), pytest.fail):
             assert len({*tmp_path.iterdir()} - before) == 2
     assert {*tmp_path.iterdir()} == before - {dead}
+
+
+@pytest.mark.parametrize("handler", ["", "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n"])
+def test_who_is_told_to_end_leaves_nothing(tmp_path, handler):
+    """Turns inside of one another, as of several functions; a handler of the program is kept."""
+    code = "import os, signal, sys\nfrom pathlib import Path\n"
+    code += f"from autotune.tuning.turns import search_turn\n{handler}"
+    code += f"path = Path({str(tmp_path / 'tuning.db')!r})\n"
+    code += "with search_turn(path, 'f', ('f',), print), search_turn(path, 'g', ('g',), print):\n"
+    code += "    print(len(list(path.parent.glob('*.lock'))), flush=True)\n"
+    code += "    os.kill(os.getpid(), signal.SIGTERM)\n"
+    code += "    print('later')\n"
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (7 if handler else -signal.SIGTERM, "2\n"), done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_usual_end_is_back_after_a_turn(tmp_path):
+    before = signal.getsignal(signal.SIGTERM)
+    with search_turn(tmp_path / "tuning.db", "f", ("f",), pytest.fail):
+        assert (signal.getsignal(signal.SIGTERM) is not before) == (before is signal.SIG_DFL)
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_where_nothing_can_be_locked_the_search_goes_on(tmp_path):
