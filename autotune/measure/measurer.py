@@ -194,9 +194,9 @@ class Measurer:
         """The times of programs that were measured "ok" before, in so many rounds.
 
         All are timed in turn, in a new random order each round, so that drift of the machine hits
-        all alike, in blocks of half the duration that the settings give one candidate, unless
-        `min_ms` says otherwise. `before` is the number of rounds that were asked for earlier in the
-        same race. Raises MeasureError if one of them fails now.
+        all alike, in blocks as the settings say, unless `min_ms` says otherwise. `before` is the
+        number of rounds that were asked for earlier in the same race. Raises MeasureError if one of
+        them fails now.
         """
         settings = self.settings
         texts = [program_text(program) for program in programs]
@@ -206,7 +206,7 @@ class Measurer:
             "sources": [self._sources.get(text) for text in texts],
             "calls": [self._calls.get(text) for text in texts] if before else None,
             "rounds": rounds,
-            "min_ms": settings.min_ms / 2 if min_ms is None else min_ms,
+            "min_ms": settings.min_ms if min_ms is None else min_ms,
             "seed": [settings.seed, before],
         }
         others = Neighbours()

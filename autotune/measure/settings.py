@@ -35,10 +35,10 @@ class MeasureSettings:
                      it finds nothing there, and is timed alone; such times answer no other question
     seed             of the random inputs
 
-    The race at the end of a search takes blocks of half `min_ms`, as many as its verdict needs.
+    The race at the end of a search takes such blocks too, as many as its verdict needs.
     """
 
-    min_ms: float = 10.0
+    min_ms: float = 5.0
     repeats: int = 2
     timeout_s: float = 10.0
     build_timeout_s: float = 60.0
