@@ -7,6 +7,7 @@ from tensorir import lazy_names
 if TYPE_CHECKING:
     from schedule.debug.minimize import minimize as minimize
     from schedule.debug.validate import MiscompiledError as MiscompiledError
+    from schedule.errors import Refusal as Refusal
     from schedule.errors import ScheduleError as ScheduleError
     from schedule.instruction import Instruction as Instruction
     from schedule.library.tensorized_matmul import TensorizedMatmul as TensorizedMatmul
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = lazy_names(
     __name__,
     {
-        "schedule.errors": "ScheduleError",
+        "schedule.errors": "Refusal ScheduleError",
         "schedule.library.tensorized_matmul": "TensorizedMatmul tensorized_matmul",
         "schedule.debug.minimize": "minimize",
         "schedule.requests.moves": "LegalCall",

@@ -37,7 +37,17 @@ def require(condition: bool, where: str, reason: str, hint: Hint = None) -> None
         raise Illegal(where, reason, hint)
 
 
-class ScheduleError(TensorIRError):
+class Refusal(TensorIRError):
+    """What is asked for cannot be done to this program, and whoever tried goes on without it. Other
+    errors, as of a program that does not verify, are mistakes, which nobody may take for that.
+    `reason` is one line."""
+
+    def __init__(self, reason: str, *more: str) -> None:
+        super().__init__(reason, *more)
+        self.reason = reason
+
+
+class ScheduleError(Refusal):
     """A primitive was refused; the schedule is as it was before the call.
 
     `call`, `where`, `reason` and `hint` are short strings; `str(error)` adds the `detail` of the

@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from schedule import Schedule, ScheduleError
+from schedule import Refusal, Schedule
 from tensorir import (
     Analyzer,
     Block,
@@ -21,7 +21,6 @@ from tensorir import (
     Load,
     Select,
     Store,
-    TensorIRError,
     Var,
     body_loads,
     const,
@@ -118,8 +117,8 @@ def attempt(refused: dict[str, str], what: str, step: Callable[..., object], *ar
     """Whether a step is accepted that a rule can go on without; `refused` learns why it is not."""
     try:
         step(*args)
-    except TensorIRError as error:
-        refused[what] = error.reason if isinstance(error, ScheduleError) else str(error)
+    except Refusal as error:
+        refused[what] = error.reason
         return False
     return True
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from autotune.rules.group import Group
 from autotune.rules.plan import Plan, tried
 from autotune.rules.ranked import group_contraction
-from schedule import Schedule
-from tensorir import TensorIRError
+from schedule import Refusal, Schedule
 
 if TYPE_CHECKING:
     from schedule import library
@@ -41,7 +40,7 @@ def in_forms(
         if form is not None:
             try:
                 bring(trial, *form)
-            except TensorIRError:  # this form it does not have
+            except Refusal:  # this form it does not have
                 continue
         plan = make(trial, form)
         if plan is not None:

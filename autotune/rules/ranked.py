@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group
 from autotune.rules.plan import Plan
-from schedule import Schedule, library
-from tensorir import TensorIRError, allows
+from schedule import Refusal, Schedule, library
+from tensorir import allows
 
 MOST_OPTIONS = 64
 """Nests of which the choices have the values: the first ones by the estimate."""
@@ -75,11 +75,11 @@ class RankedPlan(Plan, Generic[N]):
 
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         """The nest of the least estimated time that the primitives accept."""
-        refused: TensorIRError | None = None
+        refused: Refusal | None = None
         for _, nest in islice(self.ranked(constants), TRIED):
             try:
                 self.make(self.base.copy(), nest)
-            except TensorIRError as error:
+            except Refusal as error:
                 refused = error
                 continue
             return self.values(nest)
@@ -91,7 +91,7 @@ class FormedPlan(Plan):
     """A contraction as it was written, or brought in another form by a `step`, such as on its axes:
     `written` is then the plan for what it was, and `base` is the program after that step.
 
-    Raises TensorIRError, where it is brought on its axes, if its loops were changed before.
+    Raises Refusal, where it is brought on its axes, if its loops were changed before.
     """
 
     device: Any
@@ -139,7 +139,7 @@ class FormedPlan(Plan):
         group, base = self.group, self.base.copy()
         try:
             last = self.bring_on_axes(base) or group.epilogue
-        except TensorIRError as error:
+        except Refusal as error:
             self.told = {f"{group.block!r} on its axes": str(error)}
             return None
         moved = group_contraction(base, Group(group.block, last, group.padding), self.windows)

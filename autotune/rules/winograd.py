@@ -10,8 +10,8 @@ from autotune.rules.inlined import join_epilogue
 from autotune.rules.plan import Values
 from autotune.rules.ranked import RankedPlan
 from autotune.streams import Column
-from schedule import Schedule, library
-from tensorir import Cpu, IterKind, TensorIRError
+from schedule import Refusal, Schedule, library
+from tensorir import Cpu, IterKind
 
 
 class WinogradStages(RankedPlan["library.WinogradPlan"]):
@@ -76,7 +76,7 @@ def winograd_stages(sch: Schedule, cpu: Cpu) -> Sequence[WinogradStages]:
             continue
         try:
             found.append(library.find_winograd(sch, str(name)))
-        except TensorIRError:  # a sum of another kind
+        except Refusal:  # a sum of another kind
             continue
     taken = {name for stages in found for name in stages.blocks}
     for stages in found:

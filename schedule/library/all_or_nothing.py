@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from schedule.errors import Illegal, ScheduleError
-from tensorir import TensorIRError
+from schedule.errors import Illegal, Refusal, ScheduleError
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -20,9 +19,9 @@ def all_or_nothing(sch: Schedule, call: str) -> Iterator[None]:
     start = len(sch.trace)
     try:
         yield
-    except (Illegal, TensorIRError) as refusal:
+    except BaseException as refusal:
         sch.undo(len(sch.trace) - start)
-        if isinstance(refusal, ScheduleError):
+        if isinstance(refusal, ScheduleError) or not isinstance(refusal, Illegal | Refusal):
             raise
         found = refusal if isinstance(refusal, Illegal) else Illegal(call, str(refusal))
         where, reason, hint = found.where, found.reason, found.hint

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from schedule.errors import Refusal
 from schedule.library.contraction.axes import Contraction
 from schedule.library.contraction.places import store_of
 from schedule.library.contraction.plain import plain_form
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
-from tensorir import Expr, Load, TensorIRError, Var, body_loads, int_value, variables
+from tensorir import Expr, Load, Var, body_loads, int_value, variables
 
 
 class Matrices(NamedTuple):
@@ -61,7 +62,7 @@ def _join(sch: Schedule, block: str, rows: list[Var], copies: list[str], last: s
     sizes = {it.var: int_value(it.extent) for it in sch.state.block(block).iters}
     extents = [sizes[var] for var in rows]
     if None in extents[1:]:
-        raise TensorIRError(f"rows of block {block!r} are not of known size")
+        raise Refusal(f"rows of block {block!r} are not of known size")
     (data, _), sums = _operands(sch, block), store_of(sch, block)
     copy = next(name for name in copies if store_of(sch, name).buffer is data.buffer)
     reads = [x for x in body_loads(sch.state.block(last)) if x.buffer is sums.buffer]
@@ -119,5 +120,5 @@ def _operands(sch: Schedule, block: str) -> tuple[Load, Load]:
     for load in body_loads(sch.state.block(block)):
         found[column in variables(load)].append(load)
     if any(len(loads) != 1 for loads in found.values()):
-        raise TensorIRError(f"block {block!r} is no product of two matrices")
+        raise Refusal(f"block {block!r} is no product of two matrices")
     return found[False][0], found[True][0]

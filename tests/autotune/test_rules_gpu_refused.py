@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from autotune.rules.gpu.product import ProductPlan
-from schedule import Schedule
-from tensorir import TensorIRError
+from schedule import Refusal, Schedule
 from tests.autotune.test_rules_gpu_products import matmul, planned
 
 
@@ -15,7 +14,7 @@ def refusing(make: Any) -> Any:
 
     def refuse(self: ProductPlan, sch: Schedule, plan: Any) -> None:
         if plan == self.found[0].plan:
-            raise TensorIRError("no room today")
+            raise Refusal("no room today")
         make(self, sch, plan)
 
     return refuse
@@ -35,7 +34,7 @@ def test_a_product_without_tiles_says_so(monkeypatch):
     """All are refused: another rule takes the product, and what was tried is told."""
 
     def refuse(self: ProductPlan, sch: Schedule, plan: Any) -> None:
-        raise TensorIRError("no room at all")
+        raise Refusal("no room at all")
 
     monkeypatch.setattr(ProductPlan, "_make", refuse)
     sketch = planned(matmul(64, 48, 40))

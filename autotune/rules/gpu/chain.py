@@ -17,12 +17,11 @@ from autotune.rules.gpu.product import is_product
 from autotune.rules.gpu.reductions import contiguous
 from autotune.rules.group import Group, in_scan, instances, stores_of
 from autotune.rules.plan import Plan
-from schedule import LoopRef, Schedule, ScheduleError, library
+from schedule import LoopRef, Refusal, Schedule, ScheduleError, library
 from tensorir import (
     Block,
     Gpu,
     IterKind,
-    TensorIRError,
     Var,
     accesses,
     body_loads,
@@ -196,7 +195,7 @@ def _stage_on_axes(sch: Schedule, name: str, merged: bool = True) -> bool:
             sums = sch.state.block(name).is_reduction
             return library.in_axes(sch, name, merged=False, terms=sums)
         changes = library.with_result_on_axes(sch, name)
-    except TensorIRError:  # it has several results, or loops of its own no more
+    except Refusal:  # it has several results, or loops of its own no more
         sch.undo(len(sch.trace) - steps)
         return False
     if changes:

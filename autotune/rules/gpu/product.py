@@ -16,8 +16,8 @@ from autotune.rules.gpu.reuse import has_windows, is_shared
 from autotune.rules.group import Group
 from autotune.rules.plan import Plan, Values
 from autotune.rules.ranked import FormedPlan, group_contraction
-from schedule import Schedule, ScheduleError, library
-from tensorir import Gpu, TensorIRError, body_loads
+from schedule import Refusal, Schedule, library
+from tensorir import Gpu, body_loads
 
 if TYPE_CHECKING:
     from autotune.rules.gpu.tile_cycles import TileCounts
@@ -83,19 +83,18 @@ class ProductPlan(FormedPlan):
     @cached_property
     def _default(self) -> tuple[TileCounts, Schedule]:
         """The default, with what it takes, and the program that it makes."""
-        refused: TensorIRError | None = None
+        refused: Refusal | None = None
         for counts in self.found[:TRIED]:
             try:
                 made = self.base.copy()
                 self._make(made, counts.plan)
-            except TensorIRError as error:
+            except Refusal as error:
                 refused = error.with_traceback(None)  # which knows this frame: a cycle
-                why = error.reason if isinstance(error, ScheduleError) else str(error)
-                self._refused[counts.text] = why
+                self._refused[counts.text] = error.reason
                 continue
             return counts, made
         if refused is None:
-            raise TensorIRError(f"no tile is for block {self.group.block!r}: schedule it by hand")
+            raise Refusal(f"no tile is for block {self.group.block!r}: schedule it by hand")
         raise refused
 
     @property
@@ -103,7 +102,7 @@ class ProductPlan(FormedPlan):
         """Whether the primitives accept one of the best plans."""
         try:
             return self.chosen is not None
-        except TensorIRError:
+        except Refusal:
             return False
 
     def estimate(self, constants: Collection[str] = ()) -> float | None:
@@ -157,7 +156,7 @@ class ProductPlan(FormedPlan):
         base = self.base.copy()
         try:
             step(base)
-        except TensorIRError:  # its loops were changed before
+        except Refusal:  # its loops were changed before
             return None
         group = replace(self.group, padding=(*self.group.padding, *made))
         c = group_contraction(base, group, self.windows)

@@ -10,7 +10,7 @@ from math import ceil, prod
 from autotune.rules.gpu.move import MovePlan
 from autotune.rules.group import Group, instances, size
 from autotune.rules.plan import Plan
-from schedule import Schedule, library
+from schedule import Refusal, Schedule, library
 from tensorir import (
     Access,
     Analyzer,
@@ -18,7 +18,6 @@ from tensorir import (
     Expr,
     Gpu,
     IterKind,
-    TensorIRError,
     Var,
     accesses,
     const,
@@ -142,7 +141,7 @@ def windows_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
         base = sch.copy()
         try:
             move(base, group)
-        except TensorIRError:  # its loops were changed before, or it stores several values
+        except Refusal:  # its loops were changed before, or it stores several values
             continue
         odd = _begin_within(sch, group)
         around = surroundings(base.state.block(group.block), odd)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import lcm, prod
 
+from schedule.errors import Refusal
 from schedule.library.contraction.axes import FAR, Contraction, Digit, Operand, flat_strides
 from schedule.library.contraction.digits import digits_read
 from schedule.library.contraction.normalise import sorted_axes
@@ -18,7 +19,7 @@ from schedule.library.contraction.places import (
 from schedule.library.contraction.plan import Pack
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
-from tensorir import TensorIRError, body_loads, int_value
+from tensorir import body_loads, int_value
 
 LONGEST = 256
 """Iterations of a loop that becomes vectors without a loop around them."""
@@ -37,7 +38,7 @@ def pack(sch: Schedule, c: Contraction, what: Pack, steps: tuple[int, ...], para
     node = sch.state.block(c.block)
     found = [load for load in body_loads(node) if load.buffer.name == operand.buffer]
     if len(found) != 1:
-        raise TensorIRError(f"{operand.buffer!r} is read at {len(found)} places; it is not packed")
+        raise Refusal(f"{operand.buffer!r} is read at {len(found)} places; it is not packed")
     indices = found[0].indices
     own = digits_read(node, c, found[0], sch.state.analyzer())
     rest: list[tuple[int, str]] = []  # what else is read, with the step that it belongs to
@@ -51,7 +52,7 @@ def pack(sch: Schedule, c: Contraction, what: Pack, steps: tuple[int, ...], para
             rest.extend((step, own[d]) for d in axis.digits if d in own)
     axis = c.axes[what.axis]
     if not all(d in own for d in axis.digits):
-        raise TensorIRError(
+        raise Refusal(
             f"{operand.buffer!r} is not read at values of the axis alone; it is not packed"
         )
     value = axis_text(axis, own)

@@ -7,12 +7,13 @@ from dataclasses import replace
 from math import prod
 from typing import TypeVar
 
+from schedule.errors import Refusal
 from schedule.library.contraction.axes import Access, Axis, Contraction, Digit, Operand
 from schedule.library.contraction.normalise import sorted_axes
 from schedule.library.contraction.places import axis_loops, loops_by_place, own_loops, store_of
 from schedule.library.contraction.plan import Partial
 from schedule.schedule import Schedule
-from tensorir import IterKind, TensorIRError, Var
+from tensorir import IterKind, Var
 
 A = TypeVar("A", bound=Access)
 
@@ -87,12 +88,12 @@ def partial_sums(sch: Schedule, c: Contraction, what: Partial) -> Contraction:
     """Sum up parts or lanes of an axis in a block of its own, and return its contraction; the old
     block adds them up.
 
-    TensorIRError where an axis has no more terms than that, and where rfactor refuses: of other
+    Refusal where an axis has no more terms than that, and where rfactor refuses: of other
     reductions than by one operation, and after loops were annotated.
     """
     reason = why_whole(c, what)
     if reason is not None:
-        raise TensorIRError(reason)
+        raise Refusal(reason)
     order, whole = c.written, loops_by_place(sch, c.block)
     places = {digit.place for n in order for digit in c.axes[n].digits}
     terms = [loop for place, loop in whole.items() if place in places]

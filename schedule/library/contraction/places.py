@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from schedule.errors import Refusal
 from schedule.library.contraction.axes import Axis, Contraction, Digit
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
-from tensorir import (
-    IterKind,
-    Store,
-    TensorIRError,
-    Var,
-    body_loads,
-    variables,
-)
+from tensorir import IterKind, Store, Var, body_loads, variables
 
 
-class NoContraction(TensorIRError):
+class NoContraction(Refusal):
     """What a block does is no contraction, whatever else may be said of it."""
 
 
@@ -79,7 +73,7 @@ def layout(
     """The index map for what the last of `stages` stores: a dimension for each axis, in this order.
 
     With `panel`, the last axis is in panels of so many elements: the number of the panel is where
-    the axis stands in the result, the element last. TensorIRError where a stage has no variable for
+    the axis stands in the result, the element last. Refusal where a stage has no variable for
     an axis, as `o // 4` is none.
     """
     vars_of = followers(sch, c, *stages)
@@ -87,7 +81,7 @@ def layout(
     names = {index: f"d{n}" for n, index in enumerate(indices) if isinstance(index, Var)}
     places = {p: names[v] for p, v in vars_of.items() if v in names}
     if any(digit.place not in places for n in order for digit in c.axes[n].digits):
-        raise TensorIRError(
+        raise Refusal(
             f"block {stages[-1]!r} has no variable for each axis of {c.block!r}; bring both on "
             "their axes first (library.on_axes)"
         )
@@ -138,7 +132,7 @@ def axis_loops(sch: Schedule, axes: Sequence[Axis], loops: Mapping[int, LoopRef]
     parts: dict[Digit, LoopRef] = {}
     digits = [digit for axis in axes for digit in axis.digits]
     if any(digit.place not in loops for digit in digits):  # min(n, 1) is 0 or 1, whatever n is
-        raise TensorIRError("a loop of at most one iteration is no axis: fix its extent")
+        raise Refusal("a loop of at most one iteration is no axis: fix its extent")
     for place in dict.fromkeys(digit.place for digit in digits):
         mine = sorted((d for d in digits if d.place == place), key=lambda d: -d.lower)
         if len(mine) == 1:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schedule.analysis.uses import is_output
+from schedule.errors import Refusal
 from schedule.library.contraction.axes import Contraction
 from schedule.library.contraction.find import find_contraction
 from schedule.library.contraction.places import axis_texts, followers, lay_out, layout, store_of
 from schedule.library.contraction.stage import stage_axes
 from schedule.schedule import Schedule
-from tensorir import IterKind, Load, TensorIRError, Var, body_loads, variables
+from tensorir import IterKind, Load, Var, body_loads, variables
 
 
 def on_axes(
@@ -84,7 +85,7 @@ def in_axes(
     parts   whether variables that are accessed in parts are several
     terms   whether the variables of a sum are those of its contraction. Else they stay as they are
 
-    Raises ScheduleError where its loops were changed before, and TensorIRError for terms of no sum.
+    Raises ScheduleError where its loops were changed before, and Refusal for terms of no sum.
     """
     iters = sch.state.block(block).iters
     params = [f"p{n}" for n in range(len(iters))]
@@ -104,7 +105,7 @@ def with_result_on_axes(sch: Schedule, block: str) -> bool:
     """`in_axes` of an elementwise stage, `on_axes` of a sum, whose result gets these axes too where
     it is none of the program; return whether that changes anything.
 
-    Raises TensorIRError as these do, for a sum that would have to be copied to its place, and for
+    Raises Refusal as these do, for a sum that would have to be copied to its place, and for
     a stage that stores elsewhere than at its variables.
     """
     node, steps = sch.state.block(block), len(sch.trace)
@@ -114,7 +115,7 @@ def with_result_on_axes(sch: Schedule, block: str) -> bool:
         text = layout(sch, c, [block], c.spatial, None)
         names, _, dims = text.partition(": ")
         if names != dims and not inner:
-            raise TensorIRError(f"block {block!r} stores its sums elsewhere than at its axes")
+            raise Refusal(f"block {block!r} stores its sums elsewhere than at its axes")
         _in_order(sch, c, block, [*c.spatial, *c.reduced])
     else:
         text = _stage_layout(sch, block) if inner else ""
@@ -131,7 +132,7 @@ def _stage_layout(sch: Schedule, block: str) -> str:
     names = {places[i]: f"d{n}" for n, i in enumerate(indices) if isinstance(i, Var)}
     axes = stage_axes(sch, block)
     if any(d.place not in names for axis in axes for d in axis.digits):
-        raise TensorIRError(f"block {block!r} stores elsewhere than at its variables")
+        raise Refusal(f"block {block!r} stores elsewhere than at its variables")
     params = ", ".join(f"d{n}" for n in range(len(indices)))
     return f"{params}: {', '.join(axis_texts(axes, names))}"
 

@@ -32,9 +32,8 @@ def cooperative_fetch(
     start = len(sch.trace)
     try:
         return _fetch(sch, block, _axes(sch, block, threads), vector)
-    except TensorIRError:
-        while len(sch.trace) > start:
-            sch.undo()
+    except BaseException:
+        sch.undo(len(sch.trace) - start)
         raise
 
 

@@ -10,10 +10,11 @@ from math import gcd, prod
 
 import numpy as np
 
+from schedule.errors import Refusal
 from schedule.library.contraction.axes import FAR, Contraction, Digit, Operand
 from schedule.library.gpu.memory.banks import Places, asked
 from schedule.library.gpu.tile_plan import TilePlan
-from tensorir import Gpu, TensorIRError, dtype
+from tensorir import Gpu, dtype
 
 OPERANDS = 64
 """Operands of which is kept how they are moved: it is the same for all tiles of them."""
@@ -374,7 +375,7 @@ def _axis(tile: StagedTile, axis: int, own: Mapping[Digit, str]) -> str:
     moved = [f"d{at}" for at, row in enumerate(o.dims) if row[axis] != 0]
     if len(moved) > 1:
         block = tile.c.block
-        raise TensorIRError(f"no dimension of {o.buffer!r} is axis {axis} of block {block!r}")
+        raise Refusal(f"no dimension of {o.buffer!r} is axis {axis} of block {block!r}")
     return moved[0]
 
 

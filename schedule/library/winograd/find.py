@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from schedule.analysis.uses import writers
+from schedule.errors import Refusal
 from schedule.library.contraction.places import store_of
 from schedule.library.winograd.stages import Winograd
 from schedule.schedule import Schedule
@@ -18,7 +19,6 @@ from tensorir import (
     IterKind,
     Load,
     Store,
-    TensorIRError,
     Var,
     body_loads,
     int_value,
@@ -30,7 +30,7 @@ from tensorir import (
 def find_winograd(sch: Schedule, block: str) -> Winograd:
     """The stages around `block`, which sums the products.
 
-    Raises TensorIRError for a block that is no such sum, or where a stage is missing or differs.
+    Raises Refusal for a block that is no such sum, or where a stage is missing or differs.
     """
     return _Finder(sch, block).found()
 
@@ -41,8 +41,8 @@ class _Finder:
         self.node = sch.state.block(block)
         self.store = store_of(sch, block)
 
-    def lacks(self, what: str) -> TensorIRError:
-        return TensorIRError(
+    def lacks(self, what: str) -> Refusal:
+        return Refusal(
             f"block {self.block!r} is not between the transforms of Winograd's algorithm: {what}; "
             "make them by use_algorithm or ops.conv2d_winograd, and schedule them before all else"
         )
