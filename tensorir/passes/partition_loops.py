@@ -206,7 +206,9 @@ class _Partition:
             if condition not in solved or solved[condition][1].term is not loop.var:
                 continue
             sure, possible = solved[condition]
-            if possible.free and (loop.kind is ForKind.UNROLLED or not sure.same(possible)):
+            ends = loop.kind is ForKind.SERIAL and not possible.free <= self.sizes
+            exact = sure.same(possible) and loop.kind is not ForKind.UNROLLED
+            if possible.free and not (ends or exact):
                 continue
             if sure.same(possible):
                 known[condition] = TRUE
