@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from autotune.arguments import check_func, check_names, instance
+from autotune.arguments import LARGEST_SEED, check_func, check_names, instance, integer
 from autotune.calibration.device import device_for
 from autotune.collecting import collected_seldom
 from autotune.rules import choose, make_space
@@ -95,6 +95,7 @@ def search_space(
     """
     check_func(func)
     check_numerics(numerics)
+    seed = integer("seed", seed, 0, LARGEST_SEED)
     constants, device = check_names(func, constants), device_for(target, costs)
     with collected_seldom():
         return make_space(func, device, numerics, seed, constants)

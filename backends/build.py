@@ -182,7 +182,8 @@ def _check_externs(name: str, target: Target, *programs: PrimFunc | None) -> Non
 
 def _without(constants: Any) -> bool:
     """Whether there are none; what is neither arrays by name nor names is refused later."""
-    return constants is None or isinstance(constants, Sized) and len(constants) == 0
+    sized = isinstance(constants, Sized) and not hasattr(constants, "dtype")
+    return constants is None or sized and len(constants) == 0
 
 
 def _on_host(constants: Constants, backend: Backend) -> Constants:

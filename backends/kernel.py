@@ -13,7 +13,7 @@ from backends.call.foreign_arrays import lend, library_of
 from backends.call.outputs import plan
 from backends.call.signature import Signature
 from backends.errors import OutOfMemory
-from tensorir import Numbers, PrimFunc, Target, TensorIRError
+from tensorir import Numbers, PrimFunc, Target, TensorIRError, checked
 
 if TYPE_CHECKING:
     from backends.call.timer import Timing
@@ -113,6 +113,7 @@ class CompiledKernel:
             return every[self._only_output]
         return tuple([every[i] for i in self._outputs])
 
+    @checked
     def time(
         self,
         *args: Any,
@@ -135,6 +136,8 @@ class CompiledKernel:
     def timer(self, *args: Any, sizes: Numbers | None = None) -> Callable[[int], float]:
         """A function from a number of calls to the seconds that they took."""
         given: Sequence[Any] = args
+        if sizes is not None and not isinstance(sizes, Mapping):
+            raise TensorIRError(f"sizes must be numbers by name, as {{'n': 128}}, not {sizes!r}")
         if not args and self._arity:
             from backends.call.inputs import random_arguments
 
@@ -154,6 +157,7 @@ class CompiledKernel:
 
         return seconds
 
+    @checked
     def export(self, folder: str | Path) -> tuple[Path, Path]:
         """Write the kernel as stand-alone source and header into `folder`; returns their paths.
 
@@ -163,10 +167,15 @@ class CompiledKernel:
         about = self._backend.header(self.ir, self._declared, self.target, self._ahead)
         exported = self._backend.exported(self.ir, self.source, self.target, self.prepare)
         place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
         source, header = place / f"{name}{suffix}", place / f"{name}.h"
-        source.write_text(exported, encoding="utf-8")
-        header.write_text(about, encoding="utf-8")
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            source.write_text(exported, encoding="utf-8")
+            header.write_text(about, encoding="utf-8")
+        except OSError as error:
+            raise TensorIRError(
+                f"kernel {self.name!r} cannot be written to {str(place)!r}: {error.strerror}"
+            ) from error
         return source, header
 
     def __repr__(self) -> str:

@@ -16,15 +16,21 @@ Hint = Union[str, Callable[[], Union[str, None]], None]
 """A text, or a function that makes it where that takes time, called if somebody reads it."""
 
 
-class Illegal(Exception):
-    """Raised by `require` inside a primitive; the Schedule turns it into a ScheduleError.
+class Illegal(TensorIRError):
+    """Raised by `require` inside a primitive; the Schedule turns it into a ScheduleError. What only
+    looks for something in a schedule, as `library.find_contraction` does, lets it through.
 
     `reason` is one line; `detail` is what takes more of them, such as a printed program.
     """
 
     def __init__(self, where: str, reason: str, hint: Hint = None, detail: Hint = None) -> None:
         super().__init__(where, reason, hint, detail)
-        self.where, self.reason, self.hint, self.detail = where, reason, hint, detail
+        self.where = where if isinstance(where, str) else repr(where)  # what was given as a name
+        self.reason, self.hint, self.detail = reason, hint, detail
+
+    def __str__(self) -> str:
+        hint = hint_text(self.hint)
+        return f"{self.reason}; {hint}" if hint else self.reason
 
 
 def hint_text(hint: Hint) -> str | None:

@@ -78,7 +78,7 @@ class State:
         if not self._loops:
             for nest in self._nests:
                 self._loops.update(nest.loops)
-        found = self._loops.get(name)
+        found = self._loops.get(name) if isinstance(name, str) else None
         return None if found is None else self._root + found
 
     def _block_path(self, name: str) -> tuple[Stmt, ...] | None:
@@ -86,7 +86,7 @@ class State:
         if not self._blocks:
             for nest in self._nests:
                 self._blocks.update(nest.blocks)
-        found = self._blocks.get(name)
+        found = self._blocks.get(name) if isinstance(name, str) else None
         return None if found is None else self._root + found
 
     def loop_names(self) -> list[str]:

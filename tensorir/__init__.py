@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from tensorir.annotations import admitted as admitted
     from tensorir.annotations import alternatives as alternatives
     from tensorir.annotations import annotation_text as annotation_text
+    from tensorir.annotations import checked as checked
     from tensorir.arith import Analyzer as Analyzer
     from tensorir.arith import Digit as Digit
     from tensorir.arith import Interval as Interval
@@ -257,7 +258,7 @@ __all__ = lazy_names(
         "tensorir.targets.architectures": (
             "ARCHITECTURES DEFAULT_ARCH Architecture architecture_of find_architecture"
         ),
-        "tensorir.annotations": "Fits admitted alternatives annotation_text",
+        "tensorir.annotations": "Fits admitted alternatives annotation_text checked",
         "tensorir.arith": (
             "Analyzer Digit Interval connected decompose determines few_values intersect_with "
             "inverse_of is_dense relax union"

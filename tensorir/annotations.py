@@ -3,14 +3,89 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from tensorir.errors import TensorIRError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 Fits = Callable[[Any], bool]
 
 Kinds = Mapping[str, tuple[Fits, str]]
 """What a part of an annotation admits, as a question to a value and in words."""
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral)
+
+
+def _is_number(value: Any) -> bool:
+    plain = value.item() if isinstance(value, np.ndarray) and value.shape == () else value
+    return isinstance(plain, Real)
+
+
+def _is_list(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim == 1
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
+def _is_integers(value: Any) -> bool:
+    return _is_list(value) and all(map(_is_integer, value))
+
+
+def _is_names(value: Any) -> bool:
+    named = isinstance(value, Collection) and not isinstance(value, (str, bytes, np.ndarray))
+    return named and all(isinstance(each, str) for each in value)
+
+
+KINDS: Kinds = {
+    "str": (lambda value: isinstance(value, str), "a name"),
+    "Path": (lambda value: isinstance(value, os.PathLike), "a path"),
+    "bool": (lambda value: isinstance(value, (Integral, np.bool_)), "True or False"),
+    "int": (_is_integer, "an integer"),
+    "float": (_is_number, "a number"),
+    "None": (lambda value: value is None, "None"),
+    "Sequence[int]": (_is_integers, "a list of integers"),
+    "tuple[int, int]": (lambda value: _is_integers(value) and len(value) == 2, "two integers"),
+    "Sequence[int | None]": (
+        lambda value: _is_list(value) and all(v is None or _is_integer(v) for v in value),
+        "a list of integers, None for the end of a dimension,",
+    ),
+    "Collection[str]": (_is_names, "a list of names"),
+    "Sequence[str]": (_is_names, "a list of names"),
+}
+"""Of functions that are called with objects of Python; numbers of NumPy count as numbers."""
+
+
+def checked(function: Function) -> Function:
+    """Decorator: arguments that the annotations of a function do not admit are refused by name, in
+    a TensorIRError, before anything is done. What `KINDS` does not have the function checks itself.
+    """
+    signature, name = inspect.signature(function), function.__name__
+    admits = {key: admitted(p.annotation, KINDS) for key, p in signature.parameters.items()}
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            takes = ", ".join(signature.parameters)
+            raise TensorIRError(f"{name}: {error}; it takes ({takes})") from None
+        for key, value in given.items():
+            fits, words = admits[key]
+            if not fits(value):
+                raise TensorIRError(f"{name}: {key} is {value!r}, where {words} belongs")
+        return function(*args, **kwargs)
+
+    return cast(Function, call)
 
 
 def annotation_text(annotation: Any) -> str:
@@ -27,9 +102,10 @@ def admitted(annotation: Any, kinds: Kinds) -> tuple[Fits, str]:
     return lambda value: any([fits(value) for fits in tests]), words
 
 
-def alternatives(annotation: str) -> list[str]:
+@functools.cache
+def alternatives(annotation: str) -> tuple[str, ...]:
     """The parts of a union, without the modules that their names are from."""
-    return _parts(_Unqualified().visit(ast.parse(annotation, mode="eval")).body)
+    return tuple(_parts(_Unqualified().visit(ast.parse(annotation, mode="eval")).body))
 
 
 class _Unqualified(ast.NodeTransformer):

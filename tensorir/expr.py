@@ -305,22 +305,26 @@ def const(value: int | float | bool, dtype: str | None = None) -> Const:
 
     Where no type is given it is bool, int64 or float32, or that of a NumPy scalar.
     """
-    if type(value) is int and (dtype is None or dtype == dt.INDEX):
+    if type(value) is int and (dtype is None or type(dtype) is str and dtype == dt.INDEX):
         kept = _small.get(value)
         if kept is not None:
             return kept
     if dtype is None:
         dtype = _own_dtype(value)
+    elif not isinstance(dtype, str):
+        dt.check_dtype(dtype)
     if dt.is_int(dtype):
         try:
             whole = int(value)
-        except (OverflowError, ValueError):  # inf and NaN
+        except (OverflowError, ValueError, TypeError):  # inf and NaN, and what is no number
             whole = None
         if whole is None or isinstance(value, float) and value != whole:
             raise TensorIRError(f"{value!r} is not an integer, and {dtype} was asked for")
         low, high = dt.int_limits(dtype)
         if not low <= whole <= high:
             raise RangeError(f"{value} does not fit in {dtype}, which holds {low} to {high}")
+    elif not hasattr(value, "__float__"):
+        raise TensorIRError(f"{value!r} is no number, and {dtype} was asked for")
     return Const(value, dtype)
 
 

@@ -59,7 +59,7 @@ def costs_of(costs: CostsLike, target: Target) -> Costs:
     usual = usual_costs(target.features)
     if costs is None or isinstance(costs, Costs):
         return costs or usual
-    if costs != MEASURED:
+    if not (isinstance(costs, str) and costs == MEASURED):
         raise TensorIRError(f"costs {costs!r} are not known; give {MEASURED!r}, Costs(...) or None")
     if target.on_gpu:
         return Costs()

@@ -21,6 +21,7 @@ from tensorir import (
     Store,
     TensorIntrin,
     Var,
+    checked,
     find_intrin,
     int_value,
     variables,
@@ -131,6 +132,7 @@ def has_tiles(features: Collection[str]) -> bool:
     return any(each.runs_on(features) and _kind(each) == TILES for each in INTRINS.values())
 
 
+@checked
 def find_dot_product(
     sch: Schedule, block: str, features: Collection[str]
 ) -> tuple[str, Roles] | None:
@@ -143,6 +145,7 @@ def find_dot_product(
     return max(found, key=lambda each: (each[1].lanes, each[0]), default=None)
 
 
+@checked
 def find_tile_products(
     sch: Schedule, block: str, features: Collection[str]
 ) -> list[tuple[str, Roles]]:

@@ -28,7 +28,7 @@ numbers for zero. Whoever chose 8 bits of precision is served with what the proc
 
 def check_numerics(name: str) -> str:
     """`name` itself; TensorIRError where it is no class."""
-    if name not in NUMERICS:
+    if not isinstance(name, str) or name not in NUMERICS:
         raise TensorIRError(f"unknown numerics {name!r}; known are {', '.join(NUMERICS)}")
     return name
 

@@ -10,10 +10,10 @@ from typing import Any, Union
 import numpy as np
 
 from tensorir import dtype as dt
+from tensorir.annotations import Function, checked
 from tensorir.arrays import decode, encode
 from tensorir.errors import TensorIRError
 from tensorir.func import PrimFunc
-from tensorir.ops.checked import Maker, with_checks
 from tensorir.te.create import create_prim_func
 from tensorir.te.tensor import Tensor, placeholder, var
 
@@ -161,15 +161,15 @@ def known_operators() -> dict[str, Operator]:
 
 def operator(
     reference: Callable[..., Any], examples: Iterable[Example], variadic: bool = False
-) -> Callable[[Maker], Maker]:
+) -> Callable[[Function], Function]:
     """Decorator that enters a function on tensors into OPERATORS under its own name.
 
-    Its module is its family. What its annotations do not admit is refused (`checked.py`). Tests
+    Its module is its family. What its annotations do not admit is refused (`checked`). Tests
     run it on all examples and compare with `reference`. Raises
     TensorIRError where the name is taken, the docstring is missing or there is no example.
     """
 
-    def enter(make: Maker) -> Maker:
+    def enter(make: Function) -> Function:
         name = make.__name__
         of_ours = make.__module__.startswith("tensorir.ops.")
         if name in (OPERATORS if of_ours else known_operators()):
@@ -180,9 +180,9 @@ def operator(
         if not listed:
             raise TensorIRError(f"operator {name!r} has no example, so nothing would test it")
         family = make.__module__.rpartition(".")[2]
-        checked = with_checks(name, make)
-        OPERATORS[name] = Operator(name, family, checked, reference, listed, variadic)
-        return checked
+        made = checked(make)
+        OPERATORS[name] = Operator(name, family, made, reference, listed, variadic)
+        return made
 
     return enter
 

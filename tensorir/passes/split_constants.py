@@ -129,7 +129,7 @@ def check_constants(func: PrimFunc, names: Collection[str]) -> tuple[Buffer, ...
     params = {p.name: p for p in func.params}
     inputs = ", ".join(repr(p.name) for p in func.inputs) or "none"
     for name in names:
-        if name not in params:
+        if not isinstance(name, str) or name not in params:
             raise TensorIRError(
                 f"{func.name}: constant {name!r} is not a parameter; those that can be constants "
                 f"are {inputs}"

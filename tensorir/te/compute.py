@@ -98,18 +98,18 @@ def _check_tags(name: str, tag: Any, attrs: Any) -> None:
 
 
 def _axes(fcompute: Callable[..., Any], extents: tuple[Expr, ...], name: str) -> tuple[Axis, ...]:
-    names: list[str] = []
-    star = False
+    names, star = list[str](), False
+    if not callable(fcompute):
+        raise TensorIRError(f"fcompute of tensor {name!r} is {fcompute!r}, no function of indices")
     for parameter in inspect.signature(fcompute).parameters.values():
         if parameter.kind is parameter.VAR_POSITIONAL:
             star = True
         elif parameter.kind is not parameter.KEYWORD_ONLY and parameter.default is parameter.empty:
             names.append(parameter.name)
-    if len(names) > len(extents) or (len(names) < len(extents) and not star):
-        raise TensorIRError(
-            f"tensor {name!r} has {len(extents)} dimensions, and its fcompute takes "
-            f"{len(names)} arguments"
-        )
+    count, rank = len(names), len(extents)
+    if count > rank or (count < rank and not star):
+        takes = f"its fcompute takes {count} arguments"
+        raise TensorIRError(f"tensor {name!r} has {rank} dimensions, and {takes}")
     names += [f"i{d}" for d in range(len(names), len(extents))]
     labels = [f"i{d}" if label == "_" else label for d, label in enumerate(names)]
     return tuple(Axis(label, extent, False) for label, extent in zip(labels, extents))

@@ -16,11 +16,13 @@ import math
 from collections.abc import Sequence
 
 from tensorir import dtype as dt
+from tensorir.annotations import checked
 from tensorir.errors import TensorIRError
 from tensorir.expr import Call, Const, Expr, ExprLike, cast, const, convert
 from tensorir.te.promotion import call
 
 
+@checked
 def philox(
     counter: Sequence[ExprLike], key: Sequence[ExprLike], word: ExprLike = 0, bits: int = 32
 ) -> Expr:
@@ -40,6 +42,7 @@ def philox(
     return Call("philox", tuple(_word("philox", e, kind) for e in operands), kind)
 
 
+@checked
 def random_bits(
     seed: ExprLike, place: ExprLike, dtype: str = "uint32", stream: ExprLike = 0
 ) -> Expr:
@@ -59,6 +62,7 @@ def random_bits(
     raise TensorIRError(f"random bits are uint32 or uint64, not {dtype}; use .astype({dtype!r})")
 
 
+@checked
 def uniform(seed: ExprLike, place: ExprLike, dtype: str = "float32", stream: ExprLike = 0) -> Expr:
     """A number in [0, 1): a multiple of 2**-24 for float32, of 2**-53 for float64.
 
@@ -72,6 +76,7 @@ def uniform(seed: ExprLike, place: ExprLike, dtype: str = "float32", stream: Exp
     raise _no_float("uniform", dtype)
 
 
+@checked
 def normal(seed: ExprLike, place: ExprLike, dtype: str = "float32", stream: ExprLike = 0) -> Expr:
     """A number of the standard normal distribution, by the transform of Box and Muller:
     sqrt(-2 log(u)) cos(2 pi v) of uniform u in (0, 1] and v in [0, 1).
@@ -95,6 +100,7 @@ def normal(seed: ExprLike, place: ExprLike, dtype: str = "float32", stream: Expr
     return call("sqrt", call("log", u) * -2.0) * call("cos", v * const(2 * math.pi, dtype))
 
 
+@checked
 def integers(seed: ExprLike, place: ExprLike, count: ExprLike, stream: ExprLike = 0) -> Expr:
     """An integer from 0 up to, not including, `count`, as int64; 0 where `count` is 0.
 
@@ -109,6 +115,7 @@ def integers(seed: ExprLike, place: ExprLike, count: ExprLike, stream: ExprLike 
     return cast("int64", ((bits >> 32) * n + ((bits & 0xFFFFFFFF) * n >> 32)) >> 32)
 
 
+@checked
 def numpy_bits(seed: ExprLike, place: ExprLike) -> Expr:
     """Number `place` of `np.random.Philox(key=seed).random_raw()`, uint64."""
     number = _word("numpy_bits", place, "uint64")
@@ -116,6 +123,7 @@ def numpy_bits(seed: ExprLike, place: ExprLike) -> Expr:
     return philox(((number >> 2) + 1, 0, 0, 0), key, number, bits=64)
 
 
+@checked
 def numpy_uniform(seed: ExprLike, place: ExprLike, dtype: str = "float64") -> Expr:
     """Number `place` of `np.random.Generator(np.random.Philox(key=seed)).random(dtype=dtype)`,
     bit for bit; float32 or float64."""

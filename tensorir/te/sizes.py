@@ -32,7 +32,7 @@ def split_arguments(args: Any) -> tuple[list[Tensor], list[Var]]:
 
     Raises TensorIRError for what is neither, and for a number that is given twice.
     """
-    if isinstance(args, (Tensor, Expr)) or not isinstance(args, Iterable):
+    if hasattr(args, "dtype") or not isinstance(args, Iterable):
         raise TensorIRError("create_prim_func takes a list of tensors: create_prim_func([A, B, C])")
     tensors: list[Tensor] = []
     numbers: list[Var] = []

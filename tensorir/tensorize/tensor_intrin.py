@@ -203,4 +203,4 @@ def known_intrins() -> dict[str, TensorIntrin]:
 
 def find_intrin(name: str) -> TensorIntrin | None:
     """The intrinsic of that name, if there is one."""
-    return known_intrins().get(name)
+    return known_intrins().get(name) if isinstance(name, str) else None

@@ -43,6 +43,7 @@ from tensorir import (
     Store,
     Var,
     body_loads,
+    checked,
     const,
     int_value,
     loads,
@@ -54,6 +55,7 @@ from tensorir import (
 )
 
 
+@checked
 def find_contraction(
     sch: Schedule,
     block: str,

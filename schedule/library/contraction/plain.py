@@ -11,7 +11,7 @@ from schedule.library.contraction.find import find_contraction
 from schedule.library.contraction.places import axis_texts, followers, lay_out, layout, store_of
 from schedule.library.contraction.stage import stage_axes
 from schedule.schedule import Schedule
-from tensorir import IterKind, Load, Var, body_loads, variables
+from tensorir import IterKind, Load, Var, body_loads, checked, variables
 
 
 def on_axes(
@@ -75,6 +75,7 @@ def _copied(sch: Schedule, c: Contraction, load: Load, order: Sequence[int]) -> 
     return copy
 
 
+@checked
 def in_axes(
     sch: Schedule, block: str, merged: bool = True, parts: bool = True, terms: bool = False
 ) -> bool:

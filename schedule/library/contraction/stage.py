@@ -10,12 +10,13 @@ from schedule.library.contraction.axes import Axis, Contraction, Digit, Operand
 from schedule.library.contraction.find import flat_index, read_by
 from schedule.library.contraction.normalise import merged_axes, sorted_axes
 from schedule.schedule import Schedule
-from tensorir import IterKind, Load, Store, body_loads, int_value, numbers_of, walk
+from tensorir import IterKind, Load, Store, body_loads, checked, int_value, numbers_of, walk
 
 ROW = 64
 """Elements from which on a row stays one where neighbouring rows read the same."""
 
 
+@checked
 def stage_axes(
     sch: Schedule, block: str, merged: bool = True, parts: bool = True
 ) -> tuple[Axis, ...]:

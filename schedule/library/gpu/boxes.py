@@ -30,6 +30,7 @@ from tensorir import (
     Gpu,
     IterKind,
     Var,
+    checked,
     const,
     dtype,
     format_expr,
@@ -49,6 +50,7 @@ class Boxes(NamedTuple):
     loop: LoopRef
 
 
+@checked
 def boxes(
     sch: Schedule,
     block: str,

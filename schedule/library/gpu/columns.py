@@ -17,7 +17,7 @@ from schedule.library.gpu.steps import (
 )
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
-from tensorir import Gpu, Load, slope
+from tensorir import Gpu, Load, checked, slope
 
 
 class Columns(NamedTuple):
@@ -31,6 +31,7 @@ class Columns(NamedTuple):
     parts: BlockRef | None
 
 
+@checked
 def columns(
     sch: Schedule, block: str, *, warps: int = 8, parts: int = 1, epilogue: str | None = None
 ) -> Columns:

@@ -29,6 +29,7 @@ from tensorir import (
     IterKind,
     Load,
     Var,
+    checked,
     const,
     int_value,
     slope,
@@ -51,6 +52,7 @@ class Elementwise(NamedTuple):
     thread: LoopRef
 
 
+@checked
 def elementwise(
     sch: Schedule,
     block: str,

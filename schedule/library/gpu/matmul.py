@@ -19,7 +19,7 @@ from schedule.library.gpu.steps import (
 from schedule.library.tensorized_roles import factors_of
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
-from tensorir import Gpu, variables
+from tensorir import Gpu, checked, variables
 
 
 class Matmul(NamedTuple):
@@ -49,6 +49,7 @@ class Shape(NamedTuple):
         return prod(self)
 
 
+@checked
 def matmul(
     sch: Schedule,
     block: str,

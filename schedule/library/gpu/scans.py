@@ -16,7 +16,7 @@ from schedule.library.gpu.memory.sectors import from_sectors
 from schedule.library.gpu.steps import bind_blocks, fuse_for_blocks
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
-from tensorir import Buffer, Gpu, IterKind, Var, dtype, int_value, variables
+from tensorir import Buffer, Gpu, IterKind, Var, checked, dtype, int_value, variables
 
 HELD = 2
 """Elements of one array that a step may read, for these to be fetched ahead."""
@@ -41,6 +41,7 @@ class Recurrence(NamedTuple):
     loop: LoopRef
 
 
+@checked
 def recurrence(
     sch: Schedule, block: str, *, threads: int = Gpu.warp, ahead: int = 16
 ) -> Recurrence:
@@ -122,6 +123,7 @@ class Scan(NamedTuple):
     sums: BlockRef | None
 
 
+@checked
 def scan(
     sch: Schedule,
     block: str,

@@ -28,7 +28,7 @@ from schedule.library.gpu.steps import (
 )
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
-from tensorir import Architecture, Expr, Gpu, IterKind, Var, dtype, int_value, variables
+from tensorir import Architecture, Expr, Gpu, IterKind, Var, checked, dtype, int_value, variables
 
 
 class Transpose(NamedTuple):
@@ -42,6 +42,7 @@ class Transpose(NamedTuple):
     loop: LoopRef
 
 
+@checked
 def transpose(
     sch: Schedule,
     block: str,
@@ -216,6 +217,7 @@ class _Transpose(NamedTuple):
         return sch.get_block(made)
 
 
+@checked
 def turned_rows(
     sch: Schedule,
     block: str,

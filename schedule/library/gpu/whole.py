@@ -19,7 +19,7 @@ from schedule.library.gpu.steps import (
 )
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
-from tensorir import Block, Buffer, Gpu, IterKind, variables
+from tensorir import Block, Buffer, Gpu, IterKind, checked, variables
 
 
 class Whole(NamedTuple):
@@ -33,6 +33,7 @@ class Whole(NamedTuple):
     loop: LoopRef
 
 
+@checked
 def whole(
     sch: Schedule, block: str, *, blocks: int = 256, warps: int = 8, epilogue: str | None = None
 ) -> Whole:

@@ -23,7 +23,7 @@ from schedule.library.gpu.steps import (
 )
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
-from tensorir import Analyzer, Block, Buffer, Expr, Gpu, IterKind, slope, variables
+from tensorir import Analyzer, Block, Buffer, Expr, Gpu, IterKind, checked, slope, variables
 
 MOST_HELD = 64
 """Elements of an array that a thread keeps in registers, at most."""
@@ -43,6 +43,7 @@ class Windows(NamedTuple):
     loop: LoopRef
 
 
+@checked
 def windows(
     sch: Schedule,
     block: str,

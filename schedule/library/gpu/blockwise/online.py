@@ -21,7 +21,7 @@ from schedule.library.gpu.steps import (
 )
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
-from tensorir import Buffer, Gpu, IterKind, Var, body_loads, dtype, int_value, variables
+from tensorir import Buffer, Gpu, IterKind, Var, body_loads, checked, dtype, int_value, variables
 
 TOGETHER = Gpu.access_words
 """Neighbours that a thread reads at once, and terms of a product that are written out for that."""
@@ -44,6 +44,7 @@ class Online(NamedTuple):
     blocks: LoopRef
 
 
+@checked
 def online(
     sch: Schedule, block: str, *, rows: int = 4, threads: tuple[int, int] = (16, 8)
 ) -> Online:

@@ -11,7 +11,7 @@ from schedule.library.gpu.in_rows.stages import chain_of
 from schedule.library.gpu.whole import whole
 from schedule.schedule import Schedule
 from schedule.state import BlockRef
-from tensorir import Gpu
+from tensorir import Gpu, checked
 
 ITEMS = 4
 """Pieces of the result of a thread, which reads numbers of the row once for them."""
@@ -28,6 +28,7 @@ class LongRows(NamedTuple):
     sums: tuple[BlockRef, ...]
 
 
+@checked
 def long_rows(
     sch: Schedule,
     block: str,

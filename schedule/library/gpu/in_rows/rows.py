@@ -20,7 +20,7 @@ from schedule.library.gpu.steps import (
 )
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef, chain_below
-from tensorir import Architecture, Buffer, Gpu, dtype
+from tensorir import Architecture, Buffer, Gpu, checked, dtype
 
 REGISTERS = 64
 """Elements of a row that a thread keeps at the most."""
@@ -43,6 +43,7 @@ class Rows(NamedTuple):
     keep: str
 
 
+@checked
 def rows(
     sch: Schedule,
     block: str,

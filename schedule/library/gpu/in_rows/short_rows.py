@@ -13,7 +13,7 @@ from schedule.library.gpu.in_rows.stages import RowStages, axes_of_rows, chain_o
 from schedule.library.gpu.steps import bind_all, bind_blocks, fuse_for_blocks, in_order_of_reads
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
-from tensorir import Buffer, Gpu, dtype, variables
+from tensorir import Buffer, Gpu, checked, dtype, variables
 
 SECTORS = 8
 """Rows that begin where a sector does, as often as that, whatever their length: of 4 bytes each."""
@@ -33,6 +33,7 @@ class ShortRows(NamedTuple):
     copies: tuple[BlockRef, ...]
 
 
+@checked
 def short_rows(
     sch: Schedule, block: str, *, warps: int = 4, stages: Collection[str] | None = None
 ) -> ShortRows:

@@ -1,0 +1,123 @@
+"""Public functions refuse arguments that make no sense with errors of ours, whatever these are."""
+
+import functools
+import inspect
+
+import numpy as np
+import pytest
+
+from autotune import default_schedule, search_space
+from backends import build
+from schedule import Schedule, library
+from schedule.library import gpu
+from tensorir import TensorIRError, te
+from tests.odd import ODD, check_odd_arguments
+
+A = te.placeholder((6, 8), name="A")
+B = te.placeholder((8, 5), name="B")
+
+
+def product():
+    k = te.reduce_axis(8, name="k")
+    C = te.compute((6, 5), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+    return te.create_prim_func([A, B, C], name="product")
+
+
+K = te.reduce_axis(8, name="k")
+USUAL = {
+    te.placeholder: {"shape": (4,)},
+    te.var: {"name": "n"},
+    te.reduce_axis: {"extent": 4},
+    te.compute: {"shape": (6,), "fcompute": lambda i: A[i, 0]},
+    te.create_prim_func: {"args": [A, te.compute((6,), lambda i: A[i, 0], name="D")]},
+    te.const: {"value": 1},
+    te.sum: {"expr": A[0, K], "axis": K},
+    te.prod: {"expr": A[0, K], "axis": K},
+    te.cast: {"dtype": "int32", "value": A[0, 0]},
+    te.philox: {"counter": (0, 0, 0, 0), "key": (0, 0)},
+    te.random.uniform: {"seed": 1, "place": te.const(2)},
+    te.random.normal: {"seed": 1, "place": te.const(2)},
+    te.random.integers: {"seed": 1, "place": te.const(2), "count": 5},
+    te.random.random_bits: {"seed": 1, "place": te.const(2)},
+    te.random.numpy_bits: {"seed": 1, "place": te.const(2)},
+    te.random.numpy_uniform: {"seed": 1, "place": te.const(2)},
+}
+
+
+@pytest.mark.parametrize("function", USUAL, ids=lambda f: f.__name__)
+def test_expressions(function):
+    usual = USUAL[function]
+    assert set(usual) <= set(inspect.signature(function).parameters)
+    check_odd_arguments(function, usual)
+
+
+def test_what_a_compute_calls_is_the_callers():
+    """An error inside of `fcompute` is that of who wrote it."""
+    with pytest.raises(TypeError):
+        te.compute((4,), lambda i: len(i))
+    with pytest.raises(TensorIRError, match="fcompute of tensor 'C' is 3, no function of indices"):
+        te.compute((4,), 3)
+
+
+OF_SCHEDULES = [
+    *(getattr(library, name) for name in (
+        "find_contraction", "stage_axes", "in_axes", "with_result_on_axes", "find_winograd",
+        "find_dot_product", "find_tile_products", "tensorized_matmul", "tiled_matmul",
+    )),
+    *(getattr(gpu, name) for name in (
+        "boxes", "columns", "elementwise", "long_rows", "matmul", "online", "recurrence", "rows",
+        "same_rows", "scan", "short_rows", "states_in_rows", "transpose", "turned_rows", "whole",
+        "widest", "windows",
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", OF_SCHEDULES, ids=lambda f: f.__name__)
+def test_functions_of_schedules(function):
+    func = product()
+
+    @functools.wraps(function)
+    def afresh(**given):
+        return function(Schedule(func), **given)
+
+    parameters = inspect.signature(function).parameters
+    usual = {
+        "block": "C", "intrinsic": "u8i8.dot_16x4", "features": ("avx2",), "sizes": (4, 4),
+        "threads": (4, 4), "own": (1, 1),
+    }  # fmt: skip
+    missing = [k for k, p in parameters.items() if p.default is p.empty and k != "sch"]
+    afresh.__signature__ = inspect.Signature([p for k, p in parameters.items() if k != "sch"])
+    check_odd_arguments(afresh, {key: usual[key] for key in missing if key in usual})
+
+
+@pytest.mark.parametrize("function", [default_schedule, search_space], ids=lambda f: f.__name__)
+def test_schedules_by_rules(function):
+    check_odd_arguments(function, {"func": product(), "target": "c -threads=1"})
+
+
+def test_building_and_timing(tmp_path):
+    func = product()
+    for constants in ODD:
+        try:
+            build(func, "c -threads=1", constants=() if constants is None else constants)
+        except TensorIRError as error:
+            assert str(error)
+    kernel = build(func, "c -threads=1")
+    a, b = np.ones((6, 8), "float32"), np.ones((8, 5), "float32")
+    for key in ("repeats", "min_ms", "limit_s", "sizes"):
+        for value in ODD:
+            short = {"repeats": 1, "min_ms": 0.01, "limit_s": 0.0}
+            if isinstance(value, (int, float)) and value > 1e6:
+                continue  # they are asked to take that long
+            try:
+                kernel.time(a, b, **{**short, key: value})
+            except TensorIRError as error:
+                assert str(error)
+    for folder in (None, 3, b"i"):
+        with pytest.raises(TensorIRError, match="export: folder is .*, where a name or a path"):
+            kernel.export(folder)
+    taken = tmp_path / "file"
+    taken.write_text("")
+    for folder in (taken, taken / "below"):
+        with pytest.raises(TensorIRError, match="kernel 'product' cannot be written to .*file"):
+            kernel.export(folder)
