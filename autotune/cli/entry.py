@@ -50,9 +50,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # what it cannot show, it spells out
             stream.reconfigure(errors="backslashreplace")
     try:
-        if words and words[0] in delegate.NAMES:
-            return delegate.run_words(words[0], words[1:])
-        return _run(words)
+        delegated = words and words[0] in delegate.NAMES
+        status = delegate.run_words(words[0], words[1:]) if delegated else _run(words)
+        if sys.stdout is not None:  # it may be closed
+            sys.stdout.flush()
+        return status
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return STOPPED
@@ -61,8 +63,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         missing = isinstance(error, BuildError) and not have_compiler()
         return WRONG_USE if isinstance(error, WrongUse) or missing else NOTHING
     except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return OK
+    except OSError as error:  # such as a full disk
+        print(f"error: {error}", file=sys.stderr)
+        _drop_output()
+        return NOTHING
+
+
+def _drop_output() -> None:
+    """What is still to be written goes nowhere: it would fail again when the process ends."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(words: list[str]) -> int:
@@ -75,7 +87,6 @@ def _run(words: list[str]) -> int:
     except SystemExit as stop:  # argparse has printed its message, or the help
         return stop.code if isinstance(stop.code, int) else WRONG_USE
     status: int = COMMANDS[args.command].run(args)
-    sys.stdout.flush()
     return status
 
 

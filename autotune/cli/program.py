@@ -174,13 +174,10 @@ def chosen(args: argparse.Namespace) -> Program:
         rest: dict[str, int] = {}
     else:
         func, rest = from_file(name, function, sizes)
-    try:
-        target = Target.parse(args.target)
-    except TensorIRError as error:
-        raise WrongUse(str(error)) from error
+    target = _checked(lambda: resolve(Target.parse(args.target)))
     _checked(lambda: check_constants(func, args.constants))
     words, constants = _words(args), tuple(args.constants)
-    return Program(func, rest, resolve(target), words, constants, args.cache)
+    return Program(func, rest, target, words, constants, args.cache)
 
 
 def schedule_function(args: argparse.Namespace) -> ScheduleFunction | None:

@@ -62,6 +62,28 @@ def refused(capsys, *words: str) -> str:
     return capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [("space", "matmul"), ("--help",), ()])
+def test_output_that_is_closed_or_full(words, capsys, monkeypatch):
+    """A full disk is told in one line; whoever closes the output wants none."""
+    usual = main(words)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", None)
+        assert main(words) == usual
+    with open("/dev/full", "w", encoding="utf-8") as full, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", full)
+        assert main(words) == 1
+    assert capsys.readouterr().err.endswith("error: [Errno 28] No space left on device\n")
+
+
+@pytest.mark.parametrize("command", ["tune", "best", "space", "explain"])
+@pytest.mark.parametrize("target", ["cobol", "c -march=nope", "c -cc=no_such_cc", "c -threads=x"])
+def test_a_target_that_is_none_is_wrong_use(file, capsys, command, target):
+    """Of one program or of all in a file; a compiler that a target names and nobody has too."""
+    for program in (f"{file}:double", "matmul", *([file] if command == "tune" else [])):
+        error = refused(capsys, command, program, "--target", target)
+        assert error.startswith("error: ") and target.rpartition("=")[2] in error
+
+
 def test_no_command_prints_the_help(capsys):
     assert main([]) == 2
     assert "tune" in capsys.readouterr().out
