@@ -7,6 +7,7 @@ and a copy of a schedule costs nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from schedule.errors import Illegal
 from schedule.nest_index import Nest, nest_of
@@ -46,12 +47,16 @@ class BlockRef(str):
 
 
 class State:
-    """A PrimFunc and an index from names to the path of statements that leads to each of them."""
+    """A PrimFunc and an index from names to the path of statements that leads to each of them.
 
-    __slots__ = ("_blocks", "_loops", "_nests", "_root", "func")
+    `concluded` is for what others find out about it, by what they asked.
+    """
+
+    __slots__ = ("_blocks", "_loops", "_nests", "_root", "concluded", "func")
 
     def __init__(self, func: PrimFunc) -> None:
         self.func = func
+        self.concluded: dict[object, Any] = {}
         body = func.body
         self._root = (body,) if isinstance(body, Seq) else ()
         self._nests = [nest_of(s) for s in (body.stmts if isinstance(body, Seq) else (body,))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import contraction_programs as made
 import pytest
@@ -149,3 +150,27 @@ def test_a_reader_without_a_variable_for_an_axis_is_refused_in_words():
     c = find_contraction(sch, "C")
     with pytest.raises(TensorIRError, match="'D' has no variable for each axis of 'C'"):
         layout(sch, c, ["C", "D"], c.spatial, None)
+
+
+WAYS = [
+    {"windows": windows, "merged": merged, "steps": steps, "padding": padding}
+    for windows, merged, steps in product((True, False), repeat=3)
+    for padding in ([], ["pad"])
+]
+
+
+def test_what_was_found_is_kept_for_what_was_asked_of_one_state():
+    """Whatever was asked before: each question has its own answer, as of a schedule that nobody
+    asked anything; and after a step it is asked again."""
+    x, w = te.placeholder((1, 4, 8, 8), name="x"), te.placeholder((4, 4, 1, 1), name="w")
+    func = te.create_prim_func([x, w, ops.conv2d(x, w, padding=1)], name="conv")
+    sch = Schedule(func)
+    (block,) = (name for name in sch.get_blocks() if sch.state.block(name).is_reduction)
+    (pad,) = (name for name in sch.get_blocks() if name != block)
+    asked = [{**way, "padding": [pad for _ in way["padding"]]} for way in WAYS]
+    found = [find_contraction(sch, block, **way) for way in asked]
+    assert found == [find_contraction(Schedule(func), block, **way) for way in asked]
+    assert len(set(map(repr, found))) > 2
+    assert all(find_contraction(sch.copy(), block, **way) is c for way, c in zip(asked, found))
+    sch.transform_layout(pad, "pad", "n, c, h, w: n, h, w, c")
+    assert find_contraction(sch, block) == find_contraction(Schedule(sch.func), block) != found[0]

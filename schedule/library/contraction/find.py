@@ -75,7 +75,20 @@ def find_contraction(
 
     Raises NoContraction for a block that is no reduction with one store at its own variables, for
     one without elements, and for a `last` that is no such stage.
+
+    What was found is kept with the state: candidates of a search begin alike and ask the same.
     """
+    known, asked = sch.state.concluded, (block, last, tuple(padding), windows, merged, steps)
+    found: Contraction | None = known.get((find_contraction, asked))
+    if found is None:
+        found = known[find_contraction, asked] = _find(sch, *asked)
+    return found
+
+
+def _find(
+    sch: Schedule, block: str, last: str | None, padding: Collection[str], windows: bool,
+    merged: bool, steps: bool,
+) -> Contraction:  # fmt: skip
     node = sch.state.block(block)
     store = store_of(sch, block)
     still = {it.var for it in node.iters if it.kind is IterKind.OPAQUE}
