@@ -10,7 +10,7 @@ from backends import source_text
 from backends.cuda.nvrtc import compile_cubin, why_not
 from backends.cuda.resources import read_resources
 from benchmarks.gpus.rows import ROWS
-from tensorir import Gpu, Target, ample_registers, lower, sum_bytes, thread_registers
+from tensorir import Gpu, Target, ample_registers, lower, ops, sum_bytes, te, thread_registers
 
 TARGET = Target.parse("cuda -arch=sm_90a")
 APART = 1.5
@@ -33,3 +33,14 @@ def test_the_compiler_needs_as_many_as_estimated(row):
         assert registers <= APART * estimate
         if sum_bytes(kernel) >= MANY:
             assert estimate <= APART * registers and registers <= APART * ample_registers(kernel)
+
+
+@pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_what_is_asked_for_together_has_room_whatever_its_type(kind):
+    """Elements of 8 bytes take two registers each while their copies are under way."""
+    x, w = te.placeholder((8, 57, 65, 167), kind), te.placeholder((65, 57, 3, 3), kind)
+    func = te.create_prim_func([x, w, ops.conv2d(x, w, stride=2, padding=1)])
+    sch = default_schedule(func, TARGET)
+    used = read_resources(compile_cubin(source_text(sch.func, TARGET), "sm_90a").log)
+    assert used and not any(kernel.spills for kernel in used.values())

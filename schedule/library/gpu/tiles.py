@@ -281,9 +281,13 @@ class _Tiles:
         """Elements of each copy that a thread asks for together, and so waits for once: half of the
         registers that its sums leave are for these, the others for where they are."""
         c, cuts = self.c, self.plan.cuts
-        words = max(1, dtype.itemsize(c.sums.dtype) // 4)
-        sums = words * prod(cuts[n].own for n in c.spatial)
-        left = (Gpu.roomy_registers - ADDRESSES - sums) // (2 * max(1, len(self.plan.shared)))
+
+        def words(kind: str) -> int:
+            return max(1, dtype.itemsize(kind) // 4)
+
+        sums = words(c.sums.dtype) * prod(cuts[n].own for n in c.spatial)
+        each = sum(words(c.operands[n].dtype) for n in self.plan.shared)
+        left = (Gpu.roomy_registers - ADDRESSES - sums) // (2 * max(1, each))
         return min(FETCHED, max(1, left))
 
     def loops_of(self, stage: str) -> dict[int, LoopRef]:
