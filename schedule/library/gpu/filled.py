@@ -128,8 +128,6 @@ def lay_out_ahead(sch: Schedule, c: Contraction, operand: int, pad: str | None) 
     """Have a block of its own make an operand: `pad`, which fills it up, else what pads it anyway,
     else a copy. `copy_ahead` schedules it, once all that reads it is known."""
     o = c.operands[operand]
-    if pad is not None and o.pad is not None:
-        sch.compute_inline(o.pad)
     copy = pad or o.pad or str(sch.cache_read(c.block, o.buffer, "global"))
     buffer = store_of(sch, copy).buffer
     last = last_axis(buffer)
