@@ -109,14 +109,15 @@ def moving(indices: Iterable[Expr], shape: Iterable[Expr]) -> list[Expr]:
 
 def own_store(node: Block) -> Store | None:
     """The only store of a block that is no reduction and reads other buffers, if it is to distinct
-    variables of the block, all of them; those of a scan count. A dimension of extent 1 needs none:
-    whoever reads it reads its one place."""
+    variables of the block, all that have several values; those of a scan count. A dimension of
+    extent 1 needs none: whoever reads it reads its one place."""
     body = node.body
     if not isinstance(body, Store) or node.is_reduction or body.buffer in read(node):
         return None
-    own = {it.var for it in node.iters}
+    needed = {it.var for it in node.iters if int_value(it.extent) != 1}
     found = moving(body.indices, body.buffer.shape)
-    return body if len(found) == len(own) and set(found) == own else None
+    plain = len({*found}) == len(found) and needed <= {*found} <= {it.var for it in node.iters}
+    return body if plain else None
 
 
 def plain_stores(block: Block) -> tuple[tuple[Buffer, ...], tuple[Expr, ...]] | None:

@@ -19,8 +19,10 @@ from tensorir import (
     Store,
     Var,
     body_loads,
+    const,
     map_children,
     map_exprs,
+    replace,
     stmt_exprs,
     substitute,
     transform,
@@ -42,7 +44,7 @@ def compute_inline(state: State, block: str) -> tuple[State, None]:
     requires:
         - the block writes intermediate buffers, which no other block writes
         - if some block reads it: the block is no reduction and has one store, to distinct block
-          variables, and to the one place of a dimension of extent 1
+          variables, all of several values, and to the one place of a dimension of extent 1
         - no block writes what the stage reads between its place and those of its readers
         - no reader compares values that come out in another way elsewhere: a sum of products is
           rounded once or twice, as the code around it has it, and what is the largest by one
@@ -103,7 +105,9 @@ def _without(state: State, block: str, buffers: Sequence[Buffer]) -> State:
 
 def _inlined(state: State, node: Block, store: Store) -> State:
     removed = _without(state, node.name, [store.buffer])
-    body = _inline(removed.func.body, store, state)
+    single = {it.var: const(0) for it in node.iters if it.var not in store.indices}
+    alone = replace(store, value=substitute(store.value, single)) if single else store
+    body = _inline(removed.func.body, alone, state)
     return State(replace_func(removed.func, body=body))
 
 

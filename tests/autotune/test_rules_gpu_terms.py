@@ -16,6 +16,7 @@ from autotune.rules.gpu.product import ProductPlan, contraction_of
 from autotune.rules.group import find_groups
 from backends import build
 from benchmarks.general.form import numbers
+from benchmarks.general.rewritings import forms_of
 from schedule import Schedule, library
 from tensorir import Gpu, PrimFunc, Target, ops, reference, te
 
@@ -166,6 +167,18 @@ def test_what_is_computed_of_operands_is_laid_out_ahead_too(cache):
     made = plan.base.copy()
     library.gpu.make_tiles(made, c, tiles)
     require_right(func, made, cache)
+
+
+@pytest.mark.parametrize("name", ["unit first", "unit last", "fused output"])
+def test_factors_are_multiplied_as_they_are_fetched_in_any_form(name):
+    """Values of parts of variables, or beside ones of one value, were left in the terms, which
+    took half as long again."""
+    x, y = (te.placeholder((128, 256), name=name) for name in "xy")
+    w = te.placeholder((128, 256, 256), name="w")
+    func = te.create_prim_func([x, w, y, ops.einsum([x, w, y], "ni,oij,nj->no")])
+    (form,) = (form for form in forms_of(func, ("unit", "fused")) if form.name == name)
+    times = [cycles(works_of(scheduled(f)[1].func, DEVICE), DEVICE) for f in (func, form.func)]
+    assert times[1] <= 1.1 * times[0]
 
 
 def units_swapped(order: tuple[int, ...], length: int) -> PrimFunc:

@@ -206,3 +206,37 @@ def test_what_only_one_place_compares_is_inlined():
     sch = Schedule(te.create_prim_func([x, w, z]))
     sch.compute_inline("y")
     assert sch.get_blocks() == ["z"]
+
+
+SINGLE = """
+@prim_func
+def single(A: f32[1, 8], C: f32[8]):
+    B = alloc(f32[{shape}])
+    for u, i in grid({units}, 8):
+        with block("B"):
+            vu = spatial({units}, u)
+            vi = spatial(8, i)
+            B[{stored}] = A[0, vi] + f32(vu)
+    for i_1 in range(8):
+        with block("C"):
+            vi = spatial(8, i_1)
+            C[vi] = B[{read}] * 2.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "stored"), [("8", "{i}"), ("1, 8", "0, {i}"), ("8, 1", "{i}, 0"), ("1, 8", "vu, {i}")]
+)
+def test_variables_of_one_value_need_no_place(shape, stored, check):
+    """They have it wherever the stage is read."""
+    places = {"shape": shape, "stored": stored.format(i="vi")}
+    places["read"] = places["stored"].replace("vu", "0")
+    sch = Schedule(parse(SINGLE.format(units=1, **places)))
+    sch.compute_inline("B")
+    assert sch.get_blocks() == ["C"] and "vu" not in str(sch.func)
+    check(sch)
+
+
+def test_variables_of_several_values_need_one():
+    sch = Schedule(parse(SINGLE.format(units=2, shape="8", stored="vi", read="vi")))
+    refused(sch.compute_inline, "B", match="something else than its own variables")

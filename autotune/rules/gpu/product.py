@@ -131,10 +131,10 @@ class ProductPlan(FormedPlan):
         with launchable(sch, call, block, self.device) if windows else nullcontext():
             library.gpu.make_tiles(sch, self.contraction, plan)
 
-
     def in_best_form(self) -> ProductPlan:
         """With parts of the terms computed as they are fetched, if that takes less time."""
-        plain, fetched = self._in_form(), self.with_values()
+        plain = self._in_form()
+        fetched = plain.with_values()  # of parts of variables all elements would be made
         made = None if fetched is None else fetched._in_form()
         if made is None or not made.works:
             return plain
