@@ -66,12 +66,20 @@ def works_of(func: PrimFunc, gpu: Gpu) -> list[Work]:
     return [work_of(kernel, gpu) for kernel in kernels_of(func)]
 
 
-def rooms_of(func: PrimFunc, gpu: Gpu) -> list[Room]:
+REGISTERS = ("compact_registers", "vector_accesses", "hold_reads")
+"""Passes that decide of registers alone, before it is known where shared memory lies."""
+
+
+def rooms_of(func: PrimFunc, gpu: Gpu, registers: bool = True) -> list[Room]:
     """What each kernel of a scheduled program needs to be launched. Lowering goes as far as where
     shared memory lies: waits and arithmetic change nothing of it, nor do iterations that stand by
-    themselves."""
-    lowered = lower(func, gpu.target, until="merge_shared", without=("peel_pipelines",))
-    return [_Kernel(kernel, gpu).room for kernel in kernels_of(lowered)]
+    themselves. Without `registers` threads have as many as they can have, and nothing is lowered to
+    count them."""
+    without = ("peel_pipelines", *(() if registers else REGISTERS))
+    lowered = lower(func, gpu.target, until="merge_shared", without=without)
+    rooms = [_Kernel(kernel, gpu).room for kernel in kernels_of(lowered)]
+    most = Architecture.registers_per_thread
+    return rooms if registers else [room._replace(registers=most) for room in rooms]
 
 
 def work_of(kernel: For, gpu: Gpu) -> Work:

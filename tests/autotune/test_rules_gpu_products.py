@@ -384,6 +384,9 @@ def test_what_a_launch_needs_is_known_before_all_is_lowered(ahead):
     library.gpu.make_tiles(sch, c, plans[0])
     works = works_of(sch.func, gpu)
     assert rooms_of(sch.func, gpu) == [(w.threads, w.registers, w.shared) for w in works]
+    most = gpu.registers_per_thread
+    told = rooms_of(sch.func, gpu, registers=False)
+    assert told == [(w.threads, most, w.shared) for w in works]
     assert max(w.shared for w in works) > 0
 
 

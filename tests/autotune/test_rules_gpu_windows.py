@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule
-from autotune.gpu.count import works_of
+from autotune.gpu.count import rooms_of, works_of
 from autotune.rules import choose
-from autotune.rules.gpu.move import bound_rooms
 from autotune.rules.gpu.windows import surroundings
 from autotune.rules.group import find_groups
 from backends import build
@@ -180,7 +179,7 @@ def test_boxes_hold_what_they_were_taken_to_and_else_are_refused():
     (plan,) = choose(func, DEVICE, None, ()).sketch.plans
     sch = Schedule(func)
     plan.apply(sch, plan.default())
-    (room,) = bound_rooms(sch.func, DEVICE)
+    (room,) = rooms_of(sch.func, DEVICE)
     assert 2 * room.at_once(DEVICE) * room.threads >= DEVICE.architecture.warps * Gpu.warp
     large = {plan.key("tile"): ((64, 2, 4, 1, 1), (8, 1, 1, 4, 2)), plan.key("sectors"): False}
     sch = Schedule(func)

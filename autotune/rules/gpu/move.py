@@ -211,10 +211,19 @@ def bound_works(func: PrimFunc, gpu: Gpu, before: PrimFunc | None = None) -> Seq
 
 @lru_cache(maxsize=WORKS)
 def bound_rooms(func: PrimFunc, gpu: Gpu, before: PrimFunc | None = None) -> Sequence[Room]:
-    """What these kernels need to be launched, remembered too."""
+    """What these kernels need to be launched at most, remembered too: registers are counted where
+    threads that have as many as can be could not be launched."""
     from autotune.gpu.count import rooms_of
 
-    return rooms_of(bound_part(func, before), gpu)
+    part = bound_part(func, before)
+    most = rooms_of(part, gpu, registers=False)
+    return most if all(_fits(room, gpu) for room in most) else rooms_of(part, gpu)
+
+
+def _fits(room: Room | Work, gpu: Gpu) -> bool:
+    """Whether a block of threads can be launched."""
+    asked = room.threads <= gpu.threads_per_block and room.shared <= gpu.shared_most
+    return asked and room.at_once(gpu) > 0
 
 
 @contextmanager
@@ -230,8 +239,7 @@ def launchable(
     yield
     shares = any(buffer.scope == "shared" for buffer in sch.func.buffers)
     for room in needs(sch.func, gpu, before) if shares else ():
-        asked = room.threads <= gpu.threads_per_block and room.shared <= gpu.shared_most
-        if not (asked and room.at_once(gpu)):
+        if not _fits(room, gpu):
             reason = (
                 f"a block of {room.threads} threads would have {room.shared} bytes of shared "
                 f"memory and {room.registers} registers each, which {gpu.target} lacks"
