@@ -29,10 +29,10 @@ def bring_on_axes(
         trial, own = sch.copy(), refused.setdefault(group.block, {})
         if not moved_on_axes(trial, group.block, own):
             continue
-        if rest and not _has_short_parts(sch, group.block):
-            moved_on_axes(sch, group.block, own)
-        elif taken(trial, group) and not (rest and taken(sch, group)):
-            moved_on_axes(sch, group.block, own)
+        whole = rest and not _has_short_parts(sch, group.block)
+        if whole or taken(trial, group) and not (rest and taken(sch, group)):
+            went_on = sch.follow(trial)
+            assert went_on  # what was done to a copy
         elif rest:
             moved_on_axes(sch, group.block, own, parts=False)
     return refused

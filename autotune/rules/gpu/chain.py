@@ -245,17 +245,12 @@ def _sharing(rows: InRows, groups: Sequence[Group]) -> tuple[str, ...] | None:
     return tuple(stage.block for stage in kept) if sums and back and len(kept) > 1 else None
 
 
-def _kept(
-    sch: Schedule, rows: InRows, first: tuple[tuple[str, ...], bool] | None
-) -> InRows | None:
+def _kept(sch: Schedule, rows: InRows) -> InRows | None:
     """The rows of a chain whose result stays in rows, for another stage to take it to its place,
-    where neighbours there are of different rows; `first` are the stages to bring on their axes."""
+    where neighbours there are of different rows."""
     if not rows.order.turned or rows.order.apart:
         return None
-    trial = sch.copy()
-    if first is not None:
-        _on_axes(trial, *first)
-    found = find_rows(trial, rows.order.last, rows.order.members, kept=True)
+    found = find_rows(sch.copy(), rows.order.last, rows.order.members, kept=True)
     return found if found is not None and found.order.members == rows.order.members else None
 
 
@@ -362,8 +357,8 @@ def _plan(
     terms = max(instances(b, IterKind.REDUCE) for b in sums)
     warps = tuple(n for n in WARPS if n * gpu.warp <= gpu.threads_per_block)
     ways = "lanes" if contiguous(sums[0]) is IterKind.SPATIAL else "block"
-    first = None if written is None else (stages, merged)
-    kept = _kept(base, rows, first) if ways == "block" else None  # lanes have rows anyway
+    on_axes = sch.copy()
+    kept = _kept(on_axes, rows) if ways == "block" else None  # lanes have rows anyway
     likely = _points(rows, sums, ways, terms, warps, gpu)
     if kept is not None:
         likely = [*_turned_points(kept, terms, gpu), *likely]
@@ -374,7 +369,7 @@ def _plan(
         sch: Schedule, group: Group, by: str, warps: int, turns: int, keep: str | None, parts: int,
         sectors: bool, turned: bool,
     ) -> None:
-        if written is not None:
+        if written is not None and not sch.follow(on_axes):  # others are scheduled already
             _on_axes(sch, stages, merged)
         last = order.members[-1]
         if turned and kept is not None:
