@@ -12,7 +12,7 @@ from autotune.rules.common_reads import read_in_common, run_together
 from autotune.rules.find_chain import Chain
 from autotune.rules.group import attempt, output_store, size
 from autotune.rules.lanes import into_lanes, lanes_inside, merge_level, unroll_short
-from autotune.rules.nest import finish_nest, own_loops
+from autotune.rules.nest import finish_nest
 from autotune.rules.runs import contiguous_run, fuse_run
 from schedule import LoopRef, Schedule, library
 from tensorir import Cpu, int_value
@@ -177,10 +177,10 @@ class ChainNest:
         cache. The loops have to take steps of one size."""
         sch = self.sch
         for maker, user in zip(stages, stages[1:]):
-            first, second = own_loops(sch, maker), own_loops(sch, user)
+            first, second = library.own_loops(sch, maker), library.own_loops(sch, user)
             if maker in sch.get_producers(user) and first and second:
                 what = f"{user!r} in the loop of {maker!r}"
-                attempt(self.refused, what, sch.merge, first[0].name, second[0].name)
+                attempt(self.refused, what, sch.merge, first[0], second[0])
 
 
 def _align_rows(sch: Schedule, stages: Sequence[str], lanes: int) -> None:

@@ -6,27 +6,16 @@ from collections.abc import Sequence
 
 from autotune.rules.group import output_store
 from schedule import LoopRef, Schedule, library
-from tensorir import BinOp, Block, IterKind, Load, Store, dtype, variables
+from tensorir import Block, IterKind, combiner_of, variables
 
 FEW = 4
 """Terms that are written out."""
 
 
-def single_reducer(store: Store) -> bool:
-    """Whether rfactor takes the reduction: one associative operation on the stored element."""
-    value = store.value
-    known = isinstance(value, BinOp) and value.op in ("+", "*", "min", "max", "and", "or")
-    if not known or dtype.lanes(store.buffer.dtype) != 1:
-        return False
-    assert isinstance(value, BinOp)
-    own = [p for p in (value.a, value.b) if isinstance(p, Load) and p.buffer is store.buffer]
-    return len(own) == 1
-
-
 def reduces_by_one(block: Block) -> bool:
-    """Whether a block is a reduction that rfactor takes."""
-    store = output_store(block)
-    return block.is_reduction and store is not None and single_reducer(store)
+    """Whether a block is a reduction by one operation, of one value, that rfactor takes."""
+    found = combiner_of(block) if block.is_reduction and output_store(block) else None
+    return found is not None and len(found.ops) == 1
 
 
 def is_reduce_loop(block: Block, loop: str) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from autotune.rules.group import size, stores_of, stride_in
-from schedule import LoopRef, Schedule, ScheduleError
-from tensorir import Block, Cpu, For, ForKind, IterKind, Load, Var, variables, walk
+from schedule import LoopRef, Schedule, ScheduleError, library
+from tensorir import Block, Cpu, For, ForKind, IterKind, Load, Var, variables
 
 
 def loops_by_variable(sch: Schedule, block: str) -> dict[str, str]:
@@ -37,21 +37,11 @@ def fuse_outer(sch: Schedule, loops: Sequence[LoopRef]) -> LoopRef:
     return loops[0]
 
 
-def own_loop_names(sch: Schedule, block: str) -> list[LoopRef]:
-    """The loops around a block, innermost last, that hold no other block."""
-    return [LoopRef(f.name) for f in own_loops(sch, block)]
-
-
-def own_loops(sch: Schedule, block: str) -> list[For]:
-    around = sch.state.loops_around(block)
-    return [f for f in around if sum(isinstance(node, Block) for node in walk(f)) == 1]
-
-
 def loop_of(sch: Schedule, block: str, var: str) -> LoopRef | None:
     """The own loop of a block that moves one of its variables; None where it has one value."""
     binding = next(it.binding for it in sch.state.block(block).iters if it.var.name == var)
     used = {v.name for v in variables(binding)}
-    return next((loop for loop in own_loop_names(sch, block) if loop in used), None)
+    return next((loop for loop in library.own_loops(sch, block) if loop in used), None)
 
 
 def finish_nest(
@@ -63,7 +53,8 @@ def finish_nest(
     multiple of the vector width first, or to `step`. Rows are unrolled if there are at most
     `unroll_rows`.
     """
-    loops = [f for f in own_loops(sch, block) if f.kind is ForKind.SERIAL]
+    around = map(sch.state.loop, library.own_loops(sch, block))
+    loops = [f for f in around if f.kind is ForKind.SERIAL]
     if not loops or not _contiguous(sch.state.block(block), loops[-1]):
         return
     inner, rows = loops[-1], loops[:-1]
@@ -78,7 +69,7 @@ def finish_nest(
 def finish_copies(sch: Schedule, copies: Iterable[str], cpu: Cpu, parallel: bool) -> None:
     """Blocks that copy operands ahead of a nest, whose rows threads may share."""
     for block in copies:
-        loops = own_loop_names(sch, block)
+        loops = library.own_loops(sch, block)
         finish_nest(sch, block, cpu, unroll_rows=0)
         if parallel and len(loops) > 1:
             sch.parallel(loops[0])

@@ -21,7 +21,7 @@ from autotune.rules.group import (
     stride_in,
 )
 from autotune.rules.lanes import is_reduce_loop
-from autotune.rules.nest import loop_of, own_loop_names
+from autotune.rules.nest import loop_of
 from autotune.rules.plan import OpenPlan, Values, threads, tried
 from autotune.rules.runs import contiguous_run, placed_loads, run_length
 from schedule import LoopRef, Schedule, library
@@ -56,7 +56,7 @@ class ShortRowsPlan(OpenPlan):
         last = _row(sch.state.block(block))
         row = loop_of(sch, block, last.var.name) if last else None
         assert row is not None
-        around = [loop for loop in own_loop_names(sch, block) if loop != row]
+        around = [loop for loop in library.own_loops(sch, block) if loop != row]
         sums = [loop for loop in around if is_reduce_loop(sch.state.block(block), loop)]
         sch.reorder(*sums, row)
         for loop in sums:

@@ -13,7 +13,7 @@ from typing import Any
 
 from autotune.rules.effort import one_thread
 from autotune.rules.group import Group, bent, output_store, size, stride_in
-from autotune.rules.lanes import single_reducer
+from autotune.rules.lanes import reduces_by_one
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_kind, loops_by_variable
 from autotune.rules.plan import OpenPlan, Values, threads, tried
 from schedule import Schedule
@@ -83,7 +83,7 @@ def window_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[WindowPlan]:
     """A plan for a reduction of a few elements by one operation, contiguous in its results."""
     block = sch.state.block(group.block)
     store = output_store(block)
-    if store is None or not block.is_reduction or not single_reducer(store):
+    if store is None or not reduces_by_one(block):
         return []
     taps = _taps(block)
     spatial = [it for it in block.iters if it.kind is IterKind.SPATIAL]

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from schedule.library.contraction.partial import partial_sums as partial_sums
     from schedule.library.contraction.partial import with_partial as with_partial
     from schedule.library.contraction.places import NoContraction as NoContraction
+    from schedule.library.contraction.places import own_loops as own_loops
     from schedule.library.contraction.plain import in_axes as in_axes
     from schedule.library.contraction.plain import on_axes as on_axes
     from schedule.library.contraction.plain import plain_form as plain_form
@@ -80,7 +81,7 @@ __all__ = lazy_names(
         "schedule.library.contraction.moves": "adding_up lanes panel parts",
         "schedule.library.contraction.nest": "make_nest",
         "schedule.library.contraction.partial": "add_lanes partial_sums with_partial",
-        "schedule.library.contraction.places": "NoContraction",
+        "schedule.library.contraction.places": "NoContraction own_loops",
         "schedule.library.contraction.plain": "in_axes on_axes plain_form with_result_on_axes",
         "schedule.library.contraction.plan": "NestPlan Pack Partial",
         "schedule.library.contraction.stage": "stage_axes",

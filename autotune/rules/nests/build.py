@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from autotune.rules.nest import finish_nest, loop_of, own_loop_names
+from autotune.rules.nest import finish_nest, loop_of
 from autotune.rules.nests.decide import Decision, Refusals, pieces
 from autotune.rules.nests.places import INLINE
 from autotune.rules.nests.stage import Stage
-from schedule import LoopRef, Schedule
+from schedule import LoopRef, Schedule, library
 from tensorir import Cpu, IterKind, variables
 
 
@@ -76,7 +76,7 @@ def _placed(sch: Schedule, stage: Stage, d: Decision, at: LoopRef | None) -> Nes
         if d.cached:
             sch.set_scope(block, 0, "local")
         if d.slides:  # what of its loops is left is known once it has rolled
-            nest.levels = {"s1": [("", loop) for loop in own_loop_names(sch, block)]}
+            nest.levels = {"s1": [("", loop) for loop in library.own_loops(sch, block)]}
             return nest
     elif d.cached:
         nest.writer = str(sch.cache_write(block, 0, "local"))
@@ -103,7 +103,7 @@ def _ordered(sch: Schedule, stage: Stage, d: Decision, nest: Nest) -> list[LoopR
         for var in variables(it.binding)
         if it.kind is IterKind.REDUCE
     }
-    units = [loop for loop in own_loop_names(sch, stage.block) if loop not in known]
+    units = [loop for loop in library.own_loops(sch, stage.block) if loop not in known]
     first = next((n for n, level in enumerate(d.levels) if level[0] == "r"), 2)
     inside = nest.loops(*d.levels[first:])
     outside = nest.loops(*d.levels[:first])

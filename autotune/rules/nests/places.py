@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from autotune.rules.group import attempt, output_store
-from autotune.rules.nest import own_loop_names
-from schedule import Schedule, ScheduleError
+from schedule import Schedule, ScheduleError, library
 from tensorir import Block, IterKind, Load, Var, body_loads, variables, written
 
 ROOT = "root"
@@ -79,7 +78,7 @@ def find_places(
 
 def _enters(sch: Schedule, refused: dict[str, str], name: str, user: str) -> bool:
     """Whether a stage can be computed in the first loop of its user."""
-    own = own_loop_names(sch, user)
+    own = library.own_loops(sch, user)
     if not own:
         refused[f"{name} in a loop"] = f"{user!r} has no loop of its own"
         return False

@@ -9,10 +9,10 @@ from itertools import permutations
 from autotune.choices import TILE_STEPS, Categorical, Choice, ImperfectTile, divisors
 from autotune.rules.effort import one_thread
 from autotune.rules.group import in_scan, lane_of, operations, output_store, size, stores_of
-from autotune.rules.nest import loops_by_variable, own_loop_names
+from autotune.rules.nest import loops_by_variable
 from autotune.rules.nests.places import AT, SLIDE, refusal
 from autotune.rules.stores import STORES, may_stream
-from schedule import Schedule, ScheduleError
+from schedule import Schedule, ScheduleError, library
 from tensorir import Block, Cpu, IterKind, body_loads, int_value
 
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
@@ -80,7 +80,7 @@ class Stage:
 def find_stage(sch: Schedule, name: str, cpu: Cpu, places: Sequence[str]) -> Stage:
     """The stage of a block that has its place at the root of `sch`, computed at one of `places`."""
     block = sch.state.block(name)
-    own = own_loop_names(sch, name)
+    own = library.own_loops(sch, name)
     loops = {var: loop for var, loop in loops_by_variable(sch, name).items() if loop in own}
     movable = not in_scan(sch, block)  # its steps stay in their order
     rows: dict[IterKind, list[Axis]] = {IterKind.SPATIAL: [], IterKind.REDUCE: []}
