@@ -98,17 +98,23 @@ def lanes_of(c: library.Contraction, cpu: Cpu) -> int:
 
 
 def lane_axis(c: library.Contraction, cpu: Cpu) -> int | None:
-    """The axis that is summed over along whose terms all operands that move are neighbours, if it
-    fills the lanes of vectors."""
+    """The axis that is summed over along whose terms all operands that move are read in vectors, if
+    it fills the lanes of these, and sums have some terms for each."""
     if any(o.pad for o in c.operands) or any(map(c.is_window, range(len(c.axes)))):
         return None
+    lanes = lanes_of(c, cpu)
     for n in c.reduced:
-        most = c.axes[n].most
-        steps = {o.strides[n] for o in c.operands}
-        long = most is None or most >= SHORTEST * lanes_of(c, cpu)
-        if steps <= {0, 1} and 1 in steps and long:
+        moving = [m for m, o in enumerate(c.operands) if o.strides[n] != 0]
+        if moving and all(c.is_read_in_vectors(m, n) for m in moving) and _is_long(c, n, lanes):
             return n
     return None
+
+
+def _is_long(c: library.Contraction, axis: int, lanes: int) -> bool:
+    """Whether so many lanes along the terms of an axis have some terms each, those of all axes."""
+    most, others = c.axes[axis].most, [c.axes[n].most for n in c.reduced if n != axis]
+    every = None if most is None or None in others else most * prod(n or 1 for n in others)
+    return (most is None or most >= lanes) and (every is None or every >= SHORTEST * lanes)
 
 
 def _lanes(c: library.Contraction, cpu: Cpu) -> Iterator[Timed]:
@@ -118,7 +124,7 @@ def _lanes(c: library.Contraction, cpu: Cpu) -> Iterator[Timed]:
         return
     for vectors in WIDTHS:
         most = c.axes[axis].most
-        if most is not None and vectors * lanes >= most:
+        if most is not None and not _is_long(c, axis, vectors * lanes):
             continue
         move = (library.lanes, (axis, vectors * lanes))
         after = library.with_partial(c, library.Partial(axis, vectors * lanes, "lanes"))

@@ -167,8 +167,21 @@ SCALED: dict[str, tuple[str, Form]] = {
     "products of two columns": ("parts", lambda: made((640, 320), (640, 320))(
         summed((320,), (640,), lambda i, k, x: x[0][k[0], i[0]] * x[1][k[0], i[0]])
     )),
-    "columns turned ahead": ("panel_lanes", lambda: made((300, 1024), (1024, 3))(
+    "near columns": ("lanes", lambda: made((300, 1024), (1024, 3))(
         summed((300, 3), (1024,), lambda i, k, x: x[0][i[0], k[0]] * x[1][k[0], i[1]])
+    )),
+    "every other column": ("lanes", lambda: made((300, 1024), (1024,))(
+        summed((300,), (512,), lambda i, k, x: x[0][i[0], 2 * k[0]] * x[1][2 * k[0] + 1])
+    )),
+    "halves of bytes": ("lanes", lambda: made((300, 512), (1024,))(
+        summed((300,), (1024,), lambda i, k, x: x[0][i[0], k[0] // 2] * x[1][k[0]])
+    )),
+    "groups as long as vectors": ("lanes", lambda: made((300, 1024), (300, 64), (1024,))(
+        summed((300,), (64, 16), lambda i, k, x: x[0][i[0], k[0] * 16 + k[1]] * x[1][i[0], k[0]]
+               * x[2][k[0] * 16 + k[1]])
+    )),
+    "columns turned ahead": ("panel_lanes", lambda: made((300, 1024), (1024, 5))(
+        summed((300, 5), (1024,), lambda i, k, x: x[0][i[0], k[0]] * x[1][k[0], i[1]])
     )),
     "any number of rows": ("lanes", lambda: made((te.size_var("m"), 640))(
         lambda x: ops.sum(x, 1)

@@ -74,6 +74,30 @@ def test_what_is_left_is_the_contraction_of_the_new_block(name: str, kind: Any) 
     assert forms(found) == forms(plain) and found.result.strides == plain.result.strides
 
 
+@pytest.mark.parametrize("inner", [4, 16])
+def test_all_of_an_axis_may_be_lanes_where_others_have_terms(inner: int) -> None:
+    x, s = te.placeholder((7, 6, inner), name="x"), te.placeholder((7, 6), name="s")
+    k, g = te.reduce_axis(inner, "k"), te.reduce_axis(6, "g")
+    out = te.compute((7,), lambda i: te.sum(x[i, g, k] * s[i, g], axis=[g, k]), name="out")
+    sch, c = summed(te.create_prim_func([x, s, out]))
+    axis = next(n for n in c.reduced if c.axes[n].extent == inner)
+    what = Partial(axis, inner, "lanes")
+    found = partial_sums(sch, c, what)
+    plain = with_partial(c, what)
+    assert forms(found) == forms(plain) == forms(find_contraction(sch, found.block))
+    assert [found.axes[n].extent for n in found.reduced] == [6]
+    rng = np.random.default_rng(0)
+    a, b = rng.random((7, 6, inner), np.float32), rng.random((7, 6), np.float32)
+    want = np.einsum("igk,ig->i", a.astype(np.float64), b)
+    np.testing.assert_allclose(build(sch, TARGET)(a, b), want, rtol=1e-5)
+
+
+def test_all_terms_in_lanes_save_nothing() -> None:
+    sch, c = summed(reduction(lambda x: ops.sum(x, 1), 7, 16))
+    with pytest.raises(TensorIRError, match="save nothing"):
+        partial_sums(sch, c, Partial(c.reduced[0], 16, "lanes"))
+
+
 def test_an_axis_of_several_is_cut_as_one() -> None:
     sch, c = summed(reduction(lambda x: ops.sum(x, (1, 2)), 5, 7, 9))
     (whole,) = c.reduced

@@ -34,6 +34,8 @@ def with_partial(c: Contraction, what: Partial) -> Contraction:
 
     def cut(steps: Sequence[int | None]) -> tuple[int | None, ...]:
         step = steps[what.axis]
+        if rest == 1:
+            return tuple(steps)
         far = 0 if step == 0 else None if step is None or apart is None else step * apart
         left = None if step is None else step * scale
         return (*steps[: what.axis], left, *steps[what.axis + 1 :], far)
@@ -42,36 +44,37 @@ def with_partial(c: Contraction, what: Partial) -> Contraction:
         dims = tuple(cut(row) for row in access.dims)
         return replace(access, dims=dims, strides=cut(access.strides))
 
+    place = what.axis if rest == 1 else len(c.axes)  # of the part that becomes spatial
+
     def read(o: Operand) -> Operand:
-        added = {len(c.axes)} if what.axis in o.own else set()
+        added = {place} if what.axis in o.own else set()
         return replace(moved(o), own=o.own | added)
 
-    sums = _with_dimension(moved(c.sums), count, last=lanes)
-    axes = list(c.axes)
-    axes[what.axis] = Axis((Digit(LEFT, 1, rest),), reduce=True)
-    axes.append(Axis((Digit(ADDED, 1, count),), reduce=False))
+    sums = _with_dimension(moved(c.sums), count, place, last=lanes)
+    axes = [*c.axes, Axis((Digit(ADDED, 1, count),), reduce=False)]
+    axes[what.axis] = Axis((Digit(LEFT, 1, rest),), reduce=True) if rest != 1 else axes.pop()
     missing = 0 if outer is None or inner is None else outer * inner - (extent or 0)
     made = replace(
         c, axes=tuple(axes), operands=tuple(map(read, c.operands)), sums=sums,
+        written=tuple(n for n in c.written if n != what.axis or rest != 1),
         result=moved(c.result) if lanes else sums, last=c.last if lanes else c.block,
         missing=missing if lanes else c.missing, numbers=tuple(cut(row) for row in c.numbers),
     )  # fmt: skip
     return sorted_axes(made)
 
 
-def _with_dimension(sums: Access, count: int | None, last: bool) -> Access:
-    """What is stored with a dimension more, which the last axis indexes."""
-    *old, _ = sums.strides
-    row = (*(0 for _ in old), 1)
+def _with_dimension(sums: Access, count: int | None, axis: int, last: bool) -> Access:
+    """What is stored with a dimension more, which an axis indexes that moved nothing before."""
+    row = tuple(int(n == axis) for n in range(len(sums.strides)))
     known = prod(size or 0 for size in sums.shape) if None not in sums.shape else None
     if last:
-        inner = [None if s is None or count is None else s * count for s in old]
+        inner = [None if s is None or count is None else s * count for s in sums.strides]
+        inner[axis] = 1
         return replace(
-            sums, shape=(*sums.shape, count), dims=(*sums.dims, row), strides=(*inner, 1)
+            sums, shape=(*sums.shape, count), dims=(*sums.dims, row), strides=tuple(inner)
         )
-    return replace(
-        sums, shape=(count, *sums.shape), dims=(row, *sums.dims), strides=(*old, known)
-    )
+    outer = tuple(known if n == axis else s for n, s in enumerate(sums.strides))
+    return replace(sums, shape=(count, *sums.shape), dims=(row, *sums.dims), strides=outer)
 
 
 def why_whole(c: Contraction, what: Partial) -> str | None:
@@ -79,7 +82,8 @@ def why_whole(c: Contraction, what: Partial) -> str | None:
     if what.axis not in c.reduced:
         return f"axis {what.axis} of block {c.block!r} is not summed over; {list(c.reduced)} are"
     most = c.axes[what.axis].most
-    if what.count < 2 or 1 in what.cut(most):
+    all_lanes = what.kind == "lanes" and most == what.count and len(c.reduced) > 1
+    if what.count < 2 or 1 in what.cut(most) and not all_lanes:
         return f"{what.count} partial sums of {most} terms of block {c.block!r} save nothing"
     return None
 
