@@ -213,7 +213,7 @@ class Schedule:
 
     def undo(self, steps: int = 1) -> None:
         """Take back the last primitives; ScheduleError if there were fewer."""
-        if not 0 <= steps < len(self._history):
+        if not isinstance(steps, int) or not 0 <= steps < len(self._history):
             done = len(self._history) - 1
             raise ScheduleError(
                 f"undo({steps})", "", f"only {done} steps were done", None, None, None

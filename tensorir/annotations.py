@@ -46,7 +46,15 @@ def _is_names(value: Any) -> bool:
     return named and all(isinstance(each, str) for each in value)
 
 
+def _is_a(name: str) -> Fits:
+    """Whether a value is of a class of that name, which need not be loaded to ask."""
+    return lambda value: any(kind.__name__ == name for kind in type(value).__mro__)
+
+
 KINDS: Kinds = {
+    "PrimFunc": (_is_a("PrimFunc"), "a PrimFunc, as te.create_prim_func makes one,"),
+    "Example": (_is_a("Example"), "an Example"),
+    "Numbers": (lambda value: isinstance(value, Mapping), "a mapping such as {'n': 128}"),
     "str": (lambda value: isinstance(value, str), "a name"),
     "Path": (lambda value: isinstance(value, os.PathLike), "a path"),
     "bool": (lambda value: isinstance(value, (Integral, np.bool_)), "True or False"),

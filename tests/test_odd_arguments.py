@@ -10,7 +10,7 @@ from autotune import default_schedule, search_space
 from backends import build
 from schedule import Schedule, library
 from schedule.library import gpu
-from tensorir import TensorIRError, te
+from tensorir import TensorIRError, ops, specialize, te
 from tests.odd import ODD, check_odd_arguments
 
 A = te.placeholder((6, 8), name="A")
@@ -88,6 +88,12 @@ def test_functions_of_schedules(function):
     missing = [k for k, p in parameters.items() if p.default is p.empty and k != "sch"]
     afresh.__signature__ = inspect.Signature([p for k, p in parameters.items() if k != "sch"])
     check_odd_arguments(afresh, {key: usual[key] for key in missing if key in usual})
+
+
+def test_programs_and_operators():
+    check_odd_arguments(specialize, {"func": product(), "sizes": {}})
+    check_odd_arguments(ops.prim_func, {"name": "relu"})
+    check_odd_arguments(Schedule(product()).undo, {})
 
 
 @pytest.mark.parametrize("function", [default_schedule, search_space], ids=lambda f: f.__name__)

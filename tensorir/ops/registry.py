@@ -187,6 +187,7 @@ def operator(
     return enter
 
 
+@checked
 def find_operator(name: str) -> Operator:
     """The operator called `name`; TensorIRError, with the names there are, for an unknown one."""
     found = OPERATORS.get(name) or known_operators().get(name)
@@ -195,10 +196,11 @@ def find_operator(name: str) -> Operator:
     return found
 
 
+@checked
 def prim_func(name: str, example: Example | int = 0) -> PrimFunc:
     """The program of operator `name` on `example`, or on the example of that number."""
     found = find_operator(name)
-    if isinstance(example, int):
+    if not isinstance(example, Example):
         if not 0 <= example < len(found.examples):
             raise TensorIRError(
                 f"operator {name!r} has the examples 0 to {len(found.examples) - 1}, not {example}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace as replace_fields
 
+from tensorir.annotations import checked
 from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
 from tensorir.expr import Const, Expr, Var
@@ -12,6 +13,7 @@ from tensorir.scalars import Numbers, Scalar, check_limits, number_of, split_ord
 from tensorir.visit import replace_buffers, substitute, substitute_stmt
 
 
+@checked
 def specialize(func: PrimFunc, sizes: Numbers) -> PrimFunc:
     """`func` with numbers in place of the symbolic sizes, and of the numbers among the arguments,
     that are named in `sizes`; others stay as they are.
