@@ -148,8 +148,10 @@ def windows_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
         if around is None:
             continue
         rooms = [(t, min(room, gpu.shared_most // 2)) for t, room in ROOM]
-        boxes = [*((*room, 1) for room in rooms), (*rooms[-1], gpu.warp)]
-        tiles = tuple(dict.fromkeys(tile_of(around, *each) for each in boxes))
+        tiles = tuple(dict.fromkeys(tile_of(around, *room) for room in rooms))
+        (*_, beside), _ = tiles[-1]
+        if beside < gpu.warp <= around.sides[-1].extent:
+            tiles = (*tiles, tile_of(around, *rooms[-1], gpu.warp))
         if not around.pays(tiles[0]):
             return []
         for way in (True, False) if odd else (False,):

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from math import prod
 
 FAR = 1 << 40
@@ -180,23 +179,22 @@ class Contraction:
     def is_window(self, axis: int, operand: int | None = None) -> bool:
         """Whether values of the axis and of one of the other kind read the same elements, of one
         operand or of any."""
-        kind = self.axes[axis].reduce
-        others = (n for n, other in enumerate(self.axes) if other.reduce != kind)
+        others = self.spatial if self.axes[axis].reduce else self.reduced
         return any(self.overlap(axis, n, operand) for n in others)
 
     def overlap(self, axis: int, other: int, operand: int | None = None) -> bool:
-        """Whether values of one axis and of another one read the same elements, of one operand or
-        of any."""
+        """Whether values of two axes read the same elements, of one operand or of any."""
         extents = (self.axes[axis].extent, self.axes[other].extent)
         asked = self.operands if operand is None else (self.operands[operand],)
         return any(_overlap(_steps(o, row, axis, other), extents) for o in asked for row in o.dims)
 
     def is_used_again(self, operand: int) -> bool:
         """Whether elements of an operand are used by several elements of the result."""
-        strides, spatial = self.operands[operand].strides, self.spatial
-        if any(strides[n] == 0 or self.is_window(n, operand) for n in spatial):
-            return True
-        return any(self.overlap(n, other, operand) for n, other in combinations(spatial, 2))
+        strides, every = self.operands[operand].strides, range(len(self.axes))
+        return any(
+            strides[n] == 0 or any(self.overlap(n, other, operand) for other in every if other != n)
+            for n in self.spatial
+        )
 
     def is_read_in_vectors(self, operand: int, lane: int) -> bool:
         """Whether the lanes of an operand are near each other along an axis, or one element."""
