@@ -106,8 +106,7 @@ def _find(
     found = body_loads(node)
     parts, reader = read_by(node, found)
     sums = reader.access(store.buffer, store.indices)
-    stored = reader.access(result.buffer, result.indices)
-    stored = replace(stored, param=result.buffer in sch.func.params)
+    stored = reader.access(result.buffer, result.indices, result.buffer in sch.func.params)
     if not windows and None in stored.strides:
         stored = replace(stored, strides=reader.flat(result).strides)
     axes = [Axis((p.digit,), node.iters[p.digit.place].kind is IterKind.REDUCE) for p in parts]
@@ -140,8 +139,7 @@ def _operands(
     narrow = converted(store)
     for load in found:
         yield Operand(
-            **vars(reader.access(load.buffer, load.indices))
-            | {"param": load.buffer in sch.func.params},
+            **vars(reader.access(load.buffer, load.indices, load.buffer in sch.func.params)),
             pad=_maker(sch, load, padding),
             converted=load in narrow,
         )
@@ -269,12 +267,11 @@ class _Reader:
     def __init__(self, parts: Sequence[Var], values: dict[Var, Expr], analyzer: Analyzer) -> None:
         self.parts, self.values, self.analyzer = parts, values, analyzer
 
-    def access(self, buffer: Buffer, indices: Sequence[Expr]) -> Access:
+    def access(self, buffer: Buffer, indices: Sequence[Expr], param: bool = False) -> Access:
         rows = tuple(tuple(self.steps(index)) for index in indices)
         shape = tuple(int_value(size) for size in buffer.shape)
-        return Access(
-            buffer.name, buffer.dtype, shape, rows, flat_strides(shape, rows, len(self.parts))
-        )
+        strides = flat_strides(shape, rows, len(self.parts))
+        return Access(buffer.name, buffer.dtype, shape, rows, strides, param)
 
     def flat(self, access: Load | Store) -> Access:
         """As an access of one dimension."""
