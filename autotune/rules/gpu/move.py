@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from autotune.choices import Categorical, Choice
@@ -212,12 +213,23 @@ def bound_works(func: PrimFunc, gpu: Gpu, before: PrimFunc | None = None) -> Seq
 @lru_cache(maxsize=WORKS)
 def bound_rooms(func: PrimFunc, gpu: Gpu, before: PrimFunc | None = None) -> Sequence[Room]:
     """What these kernels need to be launched at most, remembered too: registers are counted where
-    threads that have as many as can be could not be launched."""
+    so many threads could not have as many as can be."""
     from autotune.gpu.count import rooms_of
+    from autotune.gpu.work import Room, architecture_of
 
-    part = bound_part(func, before)
-    most = rooms_of(part, gpu, registers=False)
-    return most if all(_fits(room, gpu) for room in most) else rooms_of(part, gpu)
+    part, most = bound_part(func, before), architecture_of(gpu).registers_per_thread
+    if all(Room(threads, most, 0).at_once(gpu) for threads in _threads(part)):
+        rooms = rooms_of(part, gpu, registers=False)
+        if all(_fits(room, gpu) for room in rooms):
+            return rooms
+    return rooms_of(part, gpu)
+
+
+def _threads(func: PrimFunc) -> Iterator[int]:
+    """The threads of a block of each kernel."""
+    for nest in _nests(func):
+        loops = {s.thread: s.const_extent or 1 for s in walk(nest) if isinstance(s, For)}
+        yield prod(n for axis, n in loops.items() if axis and not axis.startswith("block"))
 
 
 def _fits(room: Room | Work, gpu: Gpu) -> bool:
