@@ -82,16 +82,12 @@ def winograd_cycles(
 
 @lru_cache(maxsize=64)
 def _plans(
-    found: library.Winograd,
-    cpu: Cpu,
-    processor: Processor,
-    constants: frozenset[str],
-    leaders: bool,
+    found: library.Winograd, cpu: Cpu, processor: Processor, constants: frozenset[str], few: bool
 ) -> tuple[tuple[float, library.WinogradPlan], ...]:
     """Remembered, as those of contractions are."""
     search = _Search(found, cpu, constants)
     cuts, made = list(search.cuts()), dict[Cut, list[tuple[float, library.WinogradPlan]]]()
-    least = {cut: search.least(*cut) if leaders else 0.0 for cut in cuts}
+    least = {cut: search.least(*cut) if few else 0.0 for cut in cuts}
     best = inf
     for cut in sorted(cuts, key=lambda cut: least[cut]):
         if least[cut] > best and sum(map(len, made.values())) >= TRIED:

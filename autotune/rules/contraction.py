@@ -86,17 +86,15 @@ def contraction_plans(sch: Schedule, group: Group, cpu: Cpu) -> Sequence[Contrac
 
 
 def least_cycles(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> float:
-    """Cycles that any plans for some groups take together: those of the multiplications of products
-    that are added up as they are read, shared by all threads."""
+    """Cycles that plans for some groups take at least: their multiplications, on all threads."""
     total = 0.0
     for group in groups:
         node = sch.state.block(group.block)
         c = group_contraction(sch, group) if node.is_reduction else None
         kinds = {o.dtype for o in c.operands} if c and len(c.operands) > 1 else set()
         if c and kinds == {c.sums.dtype} and dtype.is_float(c.sums.dtype):
-            vectors = instances(node) / cpu.lanes(c.sums.dtype)
-            total += vectors * cpu.vector(c.sums.dtype) / (cpu.costs.units * cpu.threads)
-    return total
+            total += instances(node) / cpu.lanes(c.sums.dtype) * cpu.vector(c.sums.dtype)
+    return total / (cpu.costs.units * cpu.threads)
 
 
 def nest_values(c: library.Contraction, plan: library.NestPlan) -> dict[str, Any]:
