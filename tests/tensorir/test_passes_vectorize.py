@@ -45,7 +45,7 @@ def one(statement: str) -> str:
         ("C[j] = A[(i * 4 + j) % 8]", "C[ramp(0, 1, 4)] = A[ramp(i % 2 * 4, 1, 4)]"),
         ("C[j] = A[I[j]]", "C[ramp(0, 1, 4)] = A[I[ramp(0, 1, 4)]]"),
         ("C[j] = exp(A[j])", "C[ramp(0, 1, 4)] = exp(A[ramp(0, 1, 4)])"),
-        ("C[j] = f32(j)", "C[ramp(0, 1, 4)] = f32x4(ramp(0, 1, 4))"),
+        ("C[j] = f32(j)", "C[ramp(0, 1, 4)] = f32x4(ramp(i32(0), i32(1), 4))"),
         ("C[j] = f32(i32(j * 3 + i))", "C[ramp(0, 1, 4)] = f32x4(ramp(i32(i), i32(3), 4))"),
         ("C[j] = f32(i8(j * 99))", "C[ramp(0, 1, 4)] = f32x4(i8x4(ramp(0, 99, 4)))"),
         (

@@ -53,12 +53,16 @@ def combined(op: str, a: Expr, b: Expr, count: int, analyzer: Analyzer) -> Expr 
 def compared(
     op: str, index: Expr, left: Remainder | None, other: Expr, count: int, swapped: bool = False
 ) -> Expr | None:
-    """A comparison of neighbouring indices, or of what a number has `left` of indices, with one
+    """A comparison of indices at one distance, or of what a number has `left` of indices, with one
     number in integers as narrow as elements of which there are so many; None for others."""
-    if isinstance(index, Ramp) and int_value(index.stride) == 1:
-        narrow = f"int{_least_bits(count)}"
-        number: Expr = Ramp(const(0, narrow), const(1, narrow), count)
-        limit = minimum(maximum(other, index.base - 1), index.base + count) - index.base
+    step = int_value(index.stride) if isinstance(index, Ramp) else None
+    span = 0 if step is None else step * (count - 1)
+    bits = _bits_for(abs(span) + 1, count)
+    if isinstance(index, Ramp) and step is not None and bits is not None:
+        narrow = f"int{bits}"
+        number: Expr = Ramp(const(0, narrow), const(step, narrow), count)
+        low, high = index.base + (min(0, span) - 1), index.base + (max(0, span) + 1)
+        limit = minimum(maximum(other, low), high) - index.base
     elif left is not None:
         number, narrow = left.lanes, dt.element(left.lanes.dtype)
         limit = minimum(maximum(other, -1), left.divisor)
@@ -76,7 +80,7 @@ def remainder(index: Expr, divisor: int | None, count: int) -> Remainder | None:
     step = min(step % divisor, step % divisor - divisor, key=abs)
     wraps = divisor & (divisor - 1) == 0  # and leaves the same
     most = max(0 if wraps else abs(step) * (count - 1) + 1, 2 * divisor)
-    bits = next((n for n in (8, 16, 32) if n >= _least_bits(count) and most < 1 << n - 1), None)
+    bits = _bits_for(most, count)
     if bits is None:
         return None
     narrow = f"int{bits}"
@@ -87,8 +91,10 @@ def remainder(index: Expr, divisor: int | None, count: int) -> Remainder | None:
     return Remainder(binary("-", total, less), divisor)
 
 
-def _least_bits(count: int) -> int:
-    return max(8, min(32, MOST_BITS // count))
+def _bits_for(most: int, count: int) -> int | None:
+    """Bits of the integers of lanes that hold numbers up to `most`, if some do."""
+    least = min(32, MOST_BITS // count)
+    return next((n for n in (8, 16, 32) if n >= least and most < 1 << n - 1), None)
 
 
 def _quotient(op: str, a: Ramp, divisor: int, count: int, analyzer: Analyzer) -> Expr | None:

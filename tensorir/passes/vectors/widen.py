@@ -27,6 +27,7 @@ from tensorir.expr import (
     binary,
     cast,
     conjuncts,
+    const,
     int_value,
     maximum,
     minimum,
@@ -38,6 +39,9 @@ from tensorir.passes.vectors.masked_tails import REGISTERS
 from tensorir.passes.vectors.strided_loads import LEAST, some_lanes
 from tensorir.vector_expr import Broadcast, Ramp
 from tensorir.visit import certain_loads, children, rebuild, transform, variables
+
+NARROW = "int32"
+"""Integers that processors convert to floats in vectors as wide as those."""
 
 
 class NotVectorizable(Exception):
@@ -131,17 +135,26 @@ class Lanes:
         raise NotVectorizable
 
     def _cast(self, e: Cast, a: Expr) -> Expr:
-        """Conversions to integers wrap, so that a ramp of indices is a ramp of narrow ones too."""
+        """Conversions to integers wrap, so that a ramp of indices is a ramp of narrow ones too;
+        floats come from integers that hold what the indices can be."""
         wide = dt.with_lanes(e.dtype, self.count)
         if e.a.dtype != dt.INDEX or e.a.has_loads:
             return Cast(wide, a)
-        if dt.is_int(e.dtype):
-            ramp = a if isinstance(a, Ramp) else self.expr(self.analyzer.simplify(e.a))
-            stride = int_value(ramp.stride) if isinstance(ramp, Ramp) else None
-            if isinstance(ramp, Ramp) and stride is not None and abs(stride) * self.count < 1 << 7:
+        ramp = a if isinstance(a, Ramp) else self.expr(self.analyzer.simplify(e.a))
+        stride = int_value(ramp.stride) if isinstance(ramp, Ramp) else None
+        if isinstance(ramp, Ramp) and stride is not None:
+            if dt.is_int(e.dtype) and abs(stride) * self.count < 1 << 7:
                 return Ramp(Cast(e.dtype, ramp.base), Const(stride, e.dtype), self.count)
+            if dt.is_float(e.dtype) and self._fits(e.a):
+                return Cast(wide, Ramp(cast(NARROW, ramp.base), const(stride, NARROW), self.count))
         found = self._remainder(e.a)
         return Cast(wide, a) if found is None else cast(wide, found.lanes)
+
+    def _fits(self, e: Expr) -> bool:
+        """Whether all values of an index are 32-bit integers."""
+        low, high = self.analyzer.bounds(e)
+        least, most = dt.int_limits(NARROW)
+        return low is not None and high is not None and least <= low and high <= most
 
     def _select(self, e: Select, cond: Expr) -> Expr:
         """A choice of each lane for itself: both sides are evaluated in all lanes."""
