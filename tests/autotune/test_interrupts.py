@@ -69,8 +69,10 @@ def test_an_interrupt_during_an_import(tmp_path, words, moment):
     ("number", "moment", "status"),
     [("SIGTERM", "autotune.tuning.transfer", 143), ("SIGHUP", "autotune.tuning.race", 129)],
 )
-def test_who_is_told_to_end_leaves_nothing(tmp_path, number, moment, status):
+def test_who_is_told_to_end_leaves_nothing(tmp_path, monkeypatch, number, moment, status):
     """Before there are workers, and when all trials are stored."""
+    heeding = f"import signal\nsignal.signal(signal.{number}, signal.SIG_DFL)"  # under nohup too
+    monkeypatch.setattr(sys.modules[__name__], "RUN", f"{heeding}\n{RUN}")
     assert stopped(tmp_path, TUNE, number, moment)[1] == status
 
 

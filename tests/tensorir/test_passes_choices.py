@@ -67,6 +67,7 @@ REMAINDERS = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", ["u8", "i16", "f32", "f64"])
 @pytest.mark.parametrize("divisor", [2, 3, 7, 8, 63, 1000])
 @pytest.mark.parametrize("form", REMAINDERS)

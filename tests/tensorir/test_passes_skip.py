@@ -85,6 +85,7 @@ FORMS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 @pytest.mark.parametrize("form", FORMS)
 def test_a_triangle_of_a_product_is_all_that_is_computed(form: str, dtype: str) -> None:

@@ -134,11 +134,10 @@ class ProductPlan(FormedPlan):
     def in_best_form(self) -> ProductPlan:
         """With parts of the terms computed as they are fetched, if that takes less time."""
         plain = self._in_form()
-        fetched = plain.with_values()  # of parts of variables all elements would be made
-        made = None if fetched is None else fetched._in_form()
-        if made is None or not made.works:
-            return plain
-        return plain if plain.works and plain.chosen.cycles <= made.chosen.cycles else made
+        written = () if plain is self else (self,)  # on axes there may be other parts
+        fetched = [way.with_values() for way in (*written, plain)]
+        made = [plan._in_form() for plan in fetched if plan is not None]
+        return min((p for p in (plain, *made) if p.works), key=_cycles, default=plain)
 
     def with_values(self) -> ProductPlan | None:
         """The plan for the same after blocks of their own were to make what is computed of operands
@@ -220,3 +219,7 @@ def contraction_of(sch: Schedule, group: Group) -> library.Contraction | None:
         return None
     again = any(c.is_used_again(n) for n in range(len(c.operands)))
     return c if again or has_windows(c) else None
+
+
+def _cycles(plan: ProductPlan) -> float:
+    return plan.chosen.cycles
