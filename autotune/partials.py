@@ -98,16 +98,16 @@ def lanes_of(c: library.Contraction, cpu: Cpu) -> int:
 
 
 def lane_axis(c: library.Contraction, cpu: Cpu) -> int | None:
-    """The axis that is summed over along whose terms all operands that move are read in vectors, if
-    it fills the lanes of these, and sums have some terms for each."""
+    """The axis that is summed over along whose terms all operands that move are read in vectors,
+    the nearest, if it fills the lanes of these, and sums have some terms for each."""
     if any(o.pad for o in c.operands) or any(map(c.is_window, range(len(c.axes)))):
         return None
     lanes = lanes_of(c, cpu)
-    for n in c.reduced:
-        moving = [m for m, o in enumerate(c.operands) if o.strides[n] != 0]
-        if moving and all(c.is_read_in_vectors(m, n) for m in moving) and _is_long(c, n, lanes):
-            return n
-    return None
+    steps = {n: [o.strides[n] for o in c.operands if o.strides[n] != 0] for n in c.reduced}
+    near = {n: sum(each or 0 for each in steps[n]) for n in c.reduced if steps[n]}
+    every = range(len(c.operands))
+    fit = [n for n in near if all(c.is_read_in_vectors(m, n) for m in every)]
+    return min((n for n in fit if _is_long(c, n, lanes)), key=near.__getitem__, default=None)
 
 
 def _is_long(c: library.Contraction, axis: int, lanes: int) -> bool:
