@@ -7,7 +7,7 @@ import textwrap
 import numpy as np
 import pytest
 
-from tensorir import BinOp, Cast, Load, PrimFunc, Store, Target, interpret, lower
+from tensorir import BinOp, Cast, Expr, Load, PrimFunc, Store, Target, interpret, lower
 from tensorir.dtype import lanes
 from tensorir.passes import vectorize
 from tensorir.text.parser import parse
@@ -15,6 +15,7 @@ from tensorir.vector_expr import Ramp
 from tensorir.visit import stmt_exprs, walk, walk_exprs
 
 N = 75
+ALL = (8, 16, 32, 64)
 WITH_MASKS = Target(vector_bits=512, features=("avx512bw", "avx512f", "avx512vl"))
 HEAD = "@prim_func\ndef f(A: {t}[{size}], M: {t}[{size}], K: i64[8], C: {t}[{written}]):\n"
 HERE = "M[i * {n} + j] < A[i * {n} + j]"
@@ -22,7 +23,7 @@ HERE = "M[i * {n} + j] < A[i * {n} + j]"
 CHOICES = {
     "bound first": "select(1 <= j and {here}, A[i * {n} + j - 1], M[i * {n} + j])",
     "data first": "select({here} and 1 <= j, A[i * {n} + j - 1], M[i * {n} + j])",
-    "two bounds": "select(1 <= j and i < {rows} - 1 and {here}, A[i * {n} + {n} + j - 1], "
+    "two bounds": "select(1 <= j and i < {last} and {here}, A[i * {n} + {n} + j - 1], "
     "M[i * {n} + j])",
     "or": "select(j == {n} - 1 or {here}, M[i * {n} + j], A[i * {n} + j + 1])",
     "not the last": "select(j != {n} - 1 and {here}, A[i * {n} + j + 1], M[i * {n} + j])",
@@ -38,7 +39,7 @@ CHOICES = {
 def test_lanes_that_data_choose_are_loaded_as_neighbours(choice: str, dtype: str) -> None:
     """What is read in some lanes alone lies side by side, and none of it beyond the buffer."""
     rows = 6
-    words = {"n": N, "rows": rows + (choice != "two bounds"), "here": HERE.format(n=N)}
+    words = {"n": N, "last": rows - 1, "here": HERE.format(n=N)}
     store = f"C[i * {N} + j] = " + CHOICES[choice].format(**words)
     body = f"for i in range({rows}):\n    for j in vectorized({N}):\n        {store}\n"
     func = _func(body, rows * N, rows * N, dtype)
@@ -55,6 +56,30 @@ def test_statements_conditions_are_known_to_their_lanes(inside: bool, dtype: str
     body = "for i in range(6):\n" + "\n".join("    " * n + x for n, x in enumerate(lines, 1))
     func = _func(body, 6 * N, 5 * N, dtype)
     _neighbours_and_equal(func, vectorize(func, 512))
+
+
+GUARDED = {
+    "beside a bound": "select(1 <= j and j + K[0] < {n}, A[j + K[0]], M[j])",
+    "inside of a bound": "select(1 <= j, select(j + K[0] < {n}, A[j + K[0]], M[j]), M[j])",
+    "or": "select(j == {n} - 1 or {n} <= j + K[0], M[j], A[j + K[0]])",
+    "by other data": "select(1 <= j and M[j] < A[j], A[j + K[0]], M[j])",
+}
+
+
+@pytest.mark.parametrize("guard", GUARDED)
+def test_what_exists_where_data_say_so_is_read_in_no_other_lane(guard: str) -> None:
+    """Lanes that bounds leave need not exist: what is read there may lie beyond the buffer."""
+    body = f"for j in vectorized({N}):\n    C[j] = {GUARDED[guard].format(n=N)}\n"
+    func = _func(body, N, N, "f32")
+    a = np.arange(N, dtype=np.float32)
+    moved = [index for index in _indices(vectorize(func, 512, ALL)) if index.has_loads]
+    assert moved and not any(isinstance(index, Ramp) for index in moved)
+    for shift in (N - 5, 30, 0):
+        k, m = np.full(8, shift), np.full(N, N, np.float32)
+        m[: N - shift] = -1
+        want = interpret(func, a, m, k)
+        for made in (lower(func, WITH_MASKS), vectorize(func, 512, ALL)):
+            np.testing.assert_array_equal(interpret(made, a, m, k), want)
 
 
 REMAINDERS = {
@@ -89,14 +114,14 @@ def _func(body: str, size: int, written: int, dtype: str) -> PrimFunc:
     return parse(head + textwrap.indent(body, "    "))
 
 
+def _indices(func: PrimFunc) -> list[Expr]:
+    """Where loads read."""
+    roots = (root for stmt in walk(func.body) for root in stmt_exprs(stmt))
+    return [e.indices[0] for root in roots for e in walk_exprs(root) if isinstance(e, Load)]
+
+
 def _neighbours_and_equal(func: PrimFunc, made: PrimFunc) -> None:
-    found = [
-        e.indices[0]
-        for stmt in walk(made.body)
-        for root in stmt_exprs(stmt)
-        for e in walk_exprs(root)
-        if isinstance(e, Load)
-    ]
+    found = _indices(made)
     assert any(isinstance(index, Ramp) for index in found)
     assert all(isinstance(index, Ramp) or lanes(index.dtype) == 1 for index in found)
     generator = np.random.default_rng(1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
+from typing import NamedTuple
 
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
@@ -38,7 +39,7 @@ from tensorir.passes.vectors.index_lanes import Remainder, combined, compared, r
 from tensorir.passes.vectors.masked_tails import REGISTERS
 from tensorir.passes.vectors.strided_loads import LEAST, some_lanes
 from tensorir.vector_expr import Broadcast, Ramp
-from tensorir.visit import certain_loads, children, rebuild, transform, variables
+from tensorir.visit import certain_loads, children, loads, rebuild, transform, variables
 
 NARROW = "int32"
 """Integers that processors convert to floats in vectors as wide as those."""
@@ -48,14 +49,23 @@ class NotVectorizable(Exception):
     """What was asked for differs between lanes, or may only be evaluated in some of them."""
 
 
+class Wanted(NamedTuple):
+    """The lanes in which a side of a choice is wanted, None if these are not known, and what holds
+    in them; `exact` if it is wanted in all of them."""
+
+    lanes: tuple[Expr, Expr] | None
+    where: Expr
+    exact: bool
+
+
 @dataclass
 class Lanes:
     """Lane n stands for the iteration `var` = base + n, for n in [0, count).
 
     `vectors` are the let variables that hold vectors. Expressions that are the same in all lanes
     stay scalar. Of elements of `masked_bits` bits, the target loads any lanes of a vector. Where
-    only the lanes [low, high) are `needed`, others may load nothing. The loads `sure` are done in
-    every lane, whatever its choices are.
+    only the lanes [low, high) are `needed`, `where` is known to hold in these, and others may load
+    nothing. The loads `sure` are done in every lane, whatever its choices are.
     """
 
     var: Var
@@ -64,6 +74,7 @@ class Lanes:
     analyzer: Analyzer
     masked_bits: frozenset[int] = frozenset()
     needed: tuple[Expr, Expr] | None = None
+    where: Expr = TRUE
     sure: frozenset[Load] = frozenset()
     vectors: dict[Var, Var] = field(default_factory=dict)
     memo: dict[Expr, Expr] = field(default_factory=dict)
@@ -165,9 +176,15 @@ class Lanes:
         sides = self._side(e.a, lanes), self._side(e.b, others)
         return Select(cond, *map(self.widened, sides))
 
-    def _side(self, side: Expr, needed: tuple[Expr, Expr] | None) -> Expr:
-        """A side of a choice, whose value is wanted in the lanes `needed`; None if not known."""
-        inner = replace_fields(self, needed=needed, memo={})
+    def _side(self, side: Expr, wanted: Wanted) -> Expr:
+        """A side of a choice, whose value is wanted in some lanes. Where it is in some of these
+        alone, as data have it, all that is read has to exist in all of them."""
+        needed = wanted.lanes
+        if needed is not None and not wanted.exact:
+            known = self.analyzer.assuming(wanted.where)
+            if not all(load in self.sure or _exists(load, known) for load in loads(side)):
+                needed = None
+        inner = replace_fields(self, needed=needed, where=wanted.where, memo={})
         return inner.expr(transform(side, inner._harmless, {}))
 
     def _load(self, e: Load, index: Expr) -> Expr:
@@ -199,7 +216,7 @@ class Lanes:
         a = self.expr(e.a)
         if not isinstance(a, Load) or not self._maskable(a):
             return None
-        outer, low, high, exact = self._conditions(e.cond)
+        outer, low, high, _, exact = self._conditions(e.cond)
         if not exact:
             return None
         known = int_value(low) is not None and int_value(high) is not None
@@ -209,21 +226,22 @@ class Lanes:
         some = some_lanes(a, *self._needed(low, high), none)
         return some if outer is TRUE or some is none else Select(outer, some, none)
 
-    def _lanes_of(self, cond: Expr) -> tuple[tuple[Expr, Expr] | None, tuple[Expr, Expr] | None]:
+    def _lanes_of(self, cond: Expr) -> tuple[Wanted, Wanted]:
         """The lanes that are needed in which `cond` holds, and the other ones, where each of these
         are neighbours."""
         if isinstance(cond, BinOp) and cond.op == "or":
             return self._lanes_of(negated(cond))[::-1]
-        outer, low, high, exact = self._conditions(cond)
+        outer, low, high, known, exact = self._conditions(cond)
         zero, count = Const(0, dt.INDEX), Const(self.count, dt.INDEX)
+        others = Wanted(self.needed, self.where, False)
         if not exact and low is zero and high is count and outer is TRUE:
-            return self.needed, self.needed
-        end, others = select(outer, high, zero), self.needed
+            return others, others
+        end = select(outer, high, zero)
         if exact and low is zero:
-            others = self._needed(end, count)
+            others = Wanted(self._needed(end, count), self.where, True)
         elif exact and high is count:
-            others = self._needed(zero, select(outer, low, count))
-        return self._needed(low, end), others
+            others = Wanted(self._needed(zero, select(outer, low, count)), self.where, True)
+        return Wanted(self._needed(low, end), all_of(self.where, known), exact), others
 
     def _needed(self, low: Expr, high: Expr) -> tuple[Expr, Expr]:
         """The lanes [low, high), as far as they are needed."""
@@ -231,24 +249,26 @@ class Lanes:
             return low, high
         return maximum(low, self.needed[0]), minimum(high, self.needed[1])
 
-    def _conditions(self, cond: Expr) -> tuple[Expr, Expr, Expr, bool]:
-        """What is the same in all lanes, and the lanes [low, high) in which the rest holds; whether
-        that is all, or there are parts that hold in some of these lanes."""
+    def _conditions(self, cond: Expr) -> tuple[Expr, Expr, Expr, Expr, bool]:
+        """What is the same in all lanes, and the lanes [low, high) in which the rest holds; all of
+        this, and whether it is all, or there are parts that hold in some of these lanes."""
         low, high = Const(0, dt.INDEX), Const(self.count, dt.INDEX)
         first: Expr = low
         end: Expr = high
         outer: Expr = TRUE
+        known: Expr = TRUE
         exact = True
         for condition in conjuncts(cond):
             if self.expr(condition) is condition:
-                outer = all_of(outer, condition)
+                outer, known = all_of(outer, condition), all_of(known, condition)
                 continue
             found = self._range(condition)
             if found is None:
                 exact = False
             else:
                 first, end = maximum(first, found[0]), minimum(end, found[1])
-        return outer, first, end, exact
+                known = all_of(known, condition)
+        return outer, first, end, known, exact
 
     def _range(self, condition: Expr) -> tuple[Expr, Expr] | None:
         """The lanes in which `condition` holds, where these are neighbours."""
@@ -269,10 +289,7 @@ class Lanes:
 
     def _exists(self, load: Load) -> bool:
         """Whether what is loaded is an element in all iterations."""
-        if load in self.sure:
-            return True
-        index, last = load.indices[0], load.buffer.shape[0] - 1
-        return self.analyzer.prove(0 <= index) and self.analyzer.prove(index <= last)
+        return load in self.sure or _exists(load, self.analyzer)
 
     def _harmless(self, e: Expr) -> Expr | None:
         """`e` where its value is not wanted: a load from some element that exists."""
@@ -312,3 +329,9 @@ class Lanes:
         if not isinstance(e, BinOp) or e.op != "%" or e.dtype != dt.INDEX:
             return None
         return remainder(self.expr(e.a), int_value(e.b), self.count)
+
+
+def _exists(load: Load, analyzer: Analyzer) -> bool:
+    """Whether what is loaded is an element, as far as `analyzer` knows the iterations."""
+    index, last = load.indices[0], load.buffer.shape[0] - 1
+    return analyzer.prove(0 <= index) and analyzer.prove(index <= last)
