@@ -220,8 +220,6 @@ def _features(target: Target) -> tuple[str, ...]:
     compiler = compiler_for(target)
     defined = cc.macros(compiler, target.march)
     names = sorted(m.strip("_").lower() for m in FEATURE_MACROS if m in defined)
-    if target.march == "native" and compiler == cc.find_compiler():
-        tiles = any(name.startswith("amx") for name in names)
-        if tiles and not tiles_allowed():
-            names = [name for name in names if not name.startswith("amx")]
+    if target.march == "native" and compiler == cc.find_compiler() and not tiles_allowed():
+        names = [name for name in names if not name.startswith("amx")]
     return tuple(names)

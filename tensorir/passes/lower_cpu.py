@@ -23,6 +23,7 @@ from tensorir.passes.unroll import unroll
 from tensorir.passes.vectors.bool_bytes import bool_bytes
 from tensorir.passes.vectors.lane_patterns import lane_patterns
 from tensorir.passes.vectors.masked_tails import masked_bits
+from tensorir.passes.vectors.narrow_gathers import narrow_gathers
 from tensorir.passes.vectors.narrow_integers import narrow_integers
 from tensorir.passes.vectors.pad_rows import pad_rows
 from tensorir.passes.vectors.strided_loads import strided_loads
@@ -62,6 +63,7 @@ def cpu_passes(target: Target) -> list[tuple[str, Pass]]:
         ("unroll", unroll),
         ("strided_loads", strided_loads),
         ("lane_patterns", lambda f: lane_patterns(f, masked)),
+        ("narrow_gathers", narrow_gathers),
         ("vector_locals", vector_locals),
         ("simplify", simplify),
         ("carry_elements", carry_elements),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from backends.c.emit.native import GATHERS, gathered
 from backends.c.emit.products import ProductEmitter
 from backends.c.emit.streaming import FENCE, stream_text
 from backends.emit.expressions import ATOM, COMPARE, UNARY, Text
-from tensorir import Buffer, Expr, Load, PrimFunc, Ramp, Stmt, Store, Target, int_value, walk
+from tensorir import Buffer, Cast, Expr, Load, PrimFunc, Ramp, Stmt, Store, Target, int_value, walk
 from tensorir import dtype as dt
 
 
@@ -49,12 +50,20 @@ class MemoryEmitter(ProductEmitter):
             params, lane = f"{pointer}, {self.type_name(dt.INDEX)} step", "p[i * step]"
             name = f"load_strided_{vector}"
             args = f"&{self.element(buffer, (index.base,))}, {self.expr(index.stride)}"
-        else:
-            params, lane = f"{pointer}, {self.type_name(index.dtype)} at", "p[at[i]]"
-            name = f"gather_{vector}"
-            args = f"{self.names.of(buffer)}, {self.expr(index)}"
-        name = self.indexed_name(name, buffer, index)
-        return f"{self.lanes_helper(name, vector, params, lane, lanes)}({args})"
+            name = self.indexed_name(name, buffer, index)
+            return f"{self.lanes_helper(name, vector, params, lane, lanes)}({args})"
+        index = narrow_place(index)
+        name = self.indexed_name(f"gather_{vector}", buffer, index)
+        if name not in self.declarations:
+            # Of a loop over the lanes gcc makes one, through memory.
+            usual = f"    return ({vector}){{{', '.join(f'p[at[{i}]]' for i in range(lanes))}}};"
+            native = gathered(dt.with_lanes(buffer.dtype, lanes), index.dtype)
+            if native is not None and not self.on_arm:
+                self.declarations.setdefault(native.feature, GATHERS)
+            body = self.native_or(native, "    return $;", usual)
+            head = f"{self.inline} {vector} {name}({pointer}, {self.type_name(index.dtype)} at)"
+            self.declarations[name] = f"{head} {{\n{body}\n}}"
+        return f"{name}({self.names.of(buffer)}, {self.expr(index)})"
 
     def indexed_name(self, name: str, buffer: Buffer, index: Expr) -> str:
         """Bool and uint8 share a vector type, and so may indices of several types."""
@@ -111,6 +120,7 @@ class MemoryEmitter(ProductEmitter):
             name = "store_strided"
             args = f"&{self.element(buffer, (index.base,))}, {self.expr(index.stride)}"
         else:
+            index = narrow_place(index)
             params, lane = f"{pointer}, {self.type_name(index.dtype)} at", "p[at[i]]"
             name = "scatter"
             args = f"{self.names.of(buffer)}, {self.expr(index)}"
@@ -126,3 +136,10 @@ class MemoryEmitter(ProductEmitter):
 def contiguous_base(index: Expr) -> Expr | None:
     """The first of the neighbouring elements that a vector index names; None where it is none."""
     return index.base if isinstance(index, Ramp) and int_value(index.stride) == 1 else None
+
+
+def narrow_place(index: Expr) -> Expr:
+    """The places of a gather, in 32 bits where they were computed in these."""
+    if isinstance(index, Cast) and dt.element(index.a.dtype) == "int32":
+        return index.a
+    return index

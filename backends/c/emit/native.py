@@ -117,6 +117,31 @@ def added_product(dtype: str) -> Native | None:
     return Native(feature, f"(i32x{lanes})__builtin_ia32_vpdpwssd_v{lanes}si({', '.join(own)})")
 
 
+GATHERS = """\
+/* AMD up to Zen 5 takes longer for an instruction that gathers than for the elements. */
+#if defined(__AVX512VL__) && !defined(__znver3__) && !defined(__znver4__) && !defined(__znver5__)
+#define GATHERS
+#endif"""
+"""Where to load the lanes of a vector from places of their own takes one instruction."""
+
+
+def gathered(dtype: str, index: str) -> Native | None:
+    """p[at], elements of 32 or 64 bits whose places `at` are of 32."""
+    bits, lanes = dt.bits(dtype), dt.lanes(dtype)
+    if dt.element(index) != "int32" or bits not in (32, 64) or bits * lanes not in FEATURES:
+        return None
+    if lanes < 4:
+        return None
+    wide = bits * lanes == 512
+    kind = {"float32": "sf", "float64": "df"}.get(dt.element(dtype), "si" if bits == 32 else "di")
+    stored = {"si": "int32", "di": "int64"}.get(kind, dt.element(dtype))
+    none = f"{_vector(bits * lanes // 8, stored)}{{0}}"
+    places = f"{_vector(lanes * 4, 'int32')}at"
+    name = f"__builtin_ia32_gather{'' if wide else '3'}siv{lanes}{kind}"
+    call = f"{name}({none}, p, {places}, -1, {bits // 8})"
+    return Native("GATHERS", f"({dt.SHORT[dt.element(dtype)]}x{lanes}){call}")
+
+
 def any_far(dtype: str) -> Native | None:
     """Whether a lane of x is beyond what is near, 6000 or (float64) 10^6, or NaN."""
     if dtype == "float64x8":
