@@ -109,6 +109,22 @@ RUNNING = {
     "columns": ((1024, 512), 0, (30, 40)),
     "in the middle": ((16, 256, 512), 1, (3, 9, 20)),
 }
+@pytest.mark.parametrize("columns", [512, 1024, 4096, 16384])
+@pytest.mark.parametrize("axes", [(0,), (0, 2)])
+def test_columns_take_about_as_long_as_rows_however_many_there_are(columns, axes):
+    """With too few blocks each waited for its rows, one after the other: half as long again."""
+    shape = ((1 << 25) // columns, columns)
+    shape = shape if axes == (0,) else (shape[0] // 16, columns, 16)
+    times = [
+        cycles(works_of(scheduled(program(make, *shapes))[1].func, DEVICE), DEVICE)
+        for make, shapes in (
+            (lambda x: ops.sum(x, axes), [shape]),
+            (lambda x: ops.sum(x, (1,)), [(1 << 15, 1 << 10)]),
+        )
+    ]
+    assert times[0] <= 1.2 * times[1]
+
+
 BEFORE = {
     "a function": ops.exp,
     "functions": lambda x: ops.sqrt(ops.add(ops.abs(x), 1.0)),
