@@ -29,12 +29,12 @@ def meeting(
             for b in later:
                 if a.buffer is not b.buffer or not (a.is_write or b.is_write):
                     continue
-                if not _apart(a, b, analyzer) and not same_slice(a, b, whole, inner, analyzer):
+                if not apart(a, b, analyzer) and not same_slice(a, b, whole, inner, analyzer):
                     return a, b
     return None
 
 
-def _apart(a: Access, b: Access, analyzer: Analyzer) -> bool:
+def apart(a: Access, b: Access, analyzer: Analyzer) -> bool:
     """Whether the ranges of some index of the two have nothing in common."""
     for left, right in zip(a.in_loops(), b.in_loops()):
         mine, theirs = analyzer.bounds(left), analyzer.bounds(right)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from schedule.analysis.uses import blocks_below, read, written
+from schedule.analysis.bodies import apart
+from schedule.analysis.uses import accesses, blocks_below
 from schedule.errors import require
 from schedule.primitive import primitive
-from schedule.state import State
-from tensorir import Buffer, For, Seq, Stmt, seq
+from schedule.state import State, loops_below
+from tensorir import Analyzer, For, Seq, Stmt, seq
 
 
 @primitive
@@ -26,8 +27,9 @@ def run_before(state: State, block: str, other: str) -> tuple[State, None]:
     requires:
         - the two are different blocks, and the statement of `other` is before that of `block`
         - the loop around both carries no annotation
-        - no statement in between, that of `other` among them, writes what the one that moves reads
-          or writes, or reads what it writes
+        - no statement in between, that of `other` among them, writes elements that the one that
+          moves reads or writes, or reads what it writes: of a buffer that both use, some index
+          has other values
     """
     path, mark = state.block_path(block), state.block_path(other)
     require(block != other, block, f"block {block!r} cannot run before itself")
@@ -46,8 +48,9 @@ def run_before(state: State, block: str, other: str) -> tuple[State, None]:
             "change the order before that",
         )  # fmt: skip
     moved = stmts.pop(place)
-    for stmt in stmts[target:place]:
-        _independent(moved, stmt, block)
+    passed = stmts[target:place]
+    below = [loop for stmt in (moved, *passed) for loop in loops_below(stmt)]
+    _independent(moved, passed, block, state.analyzer([*loops, *below]))
     return state.replace(path[: depth + 1], seq(*stmts[:target], moved, *stmts[target:])), None
 
 
@@ -55,22 +58,20 @@ def _index(stmts: list[Stmt], wanted: Stmt) -> int:
     return next(n for n, stmt in enumerate(stmts) if stmt is wanted)
 
 
-def _independent(moved: Stmt, stmt: Stmt, block: str) -> None:
-    """Refuse to let a statement run before one that it shares memory with."""
-    reads, writes = _buffers(moved)
-    for node in blocks_below(stmt):
-        theirs, made = read(node), written(node)
-        met = [b for b in (*writes, *reads) if b in made or b in writes and b in theirs]
-        said = "written" if met and met[0] in made else "read"
+def _independent(moved: Stmt, passed: list[Stmt], block: str, analyzer: Analyzer) -> None:
+    """Refuse to let a statement run before others that it shares elements with."""
+    mine = [access for node in blocks_below(moved) for access in accesses(node)]
+    theirs = [node for stmt in passed for node in blocks_below(stmt)]
+    met = [
+        (node, b.buffer, b.is_write)
+        for node in theirs
+        for b in accesses(node)
+        for a in mine
+        if a.buffer is b.buffer and (a.is_write or b.is_write) and not apart(a, b, analyzer)
+    ]
+    for node, buffer, is_write in sorted(met, key=lambda each: not each[2]):
+        said = "written" if is_write else "read"
         require(
-            not met, block, f"{met[0].name if met else ''!r} is {said} by block {node.name!r}, "
+            False, block, f"{buffer.name!r} is {said} by block {node.name!r}, "
             f"which would run after block {block!r}",
         )  # fmt: skip
-
-
-def _buffers(stmt: Stmt) -> tuple[dict[Buffer, None], dict[Buffer, None]]:
-    """What the blocks of a statement read and write."""
-    blocks = blocks_below(stmt)
-    reads = {buffer: None for block in blocks for buffer in read(block)}
-    return reads, {buffer: None for block in blocks for buffer in written(block)}
-

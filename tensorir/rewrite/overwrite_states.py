@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace as replace_fields
+from typing import NamedTuple
 
 from tensorir.analysis.block_accesses import Access, accesses, innermost
 from tensorir.analysis.dependence import same_slice
 from tensorir.analysis.independence import analyzer_of, ranges
 from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
-from tensorir.expr import Expr, Load, const, int_value
+from tensorir.expr import Expr, Load, Var, const, int_value
 from tensorir.func import PrimFunc
 from tensorir.parts import touched
 from tensorir.stmt import For, ForKind, Stmt, Store, replace
@@ -40,10 +41,10 @@ def overwrite_states(func: PrimFunc) -> PrimFunc:
         for i in range(4):                    for i in range(4):
             out[i] = S[8, i]                      out[i] = S[0, i]
 
-    So is a te.scan of which only the last row is used. Iteration t writes row t + 1 alone, reads
-    rows t and t + 1, and of an element reads row t before it writes row t + 1; what runs before
-    the loop touches row 0 alone, what runs after it reads the last row. It is the first pass of
-    lowering: while blocks are known.
+    So is a te.scan of which only the last row is used, or each by what shares its loop. Iteration t
+    writes row t + 1 alone, reads rows t and t + 1, and of an element reads row t before it writes
+    row t + 1; what runs before the loop touches row 0 alone, what runs after it reads the last row.
+    The loop may be split. It is the first pass of lowering: while blocks are known.
     """
     if not func.buffers or not any(isinstance(s, For) for s in walk(func.body)):
         return func
@@ -73,38 +74,68 @@ def _state(uses: Sequence[_Use], analyzer: Analyzer) -> int | None:
         for dim, index in enumerate(use.access.in_loops()):
             if variables(index).isdisjoint(loops):
                 continue
-            row = analyzer.linear(index)
-            loop = next((f for v, f in loops.items() if row.terms == {v: 1}), None)
-            if row.const == 1 and loop is not None and _is_state(uses, dim, loop, analyzer):
+            time = _Time.of(use, index, loops, analyzer)
+            if time is not None and _is_state(uses, dim, time, analyzer):
                 return dim
     return None
+
+
+class _Time(NamedTuple):
+    """The loops that count the iterations of a recurrence together, outermost first, which of them
+    it is, and how many there are."""
+
+    loops: tuple[For, ...]
+    now: Expr
+    end: Expr
+
+    @staticmethod
+    def of(
+        use: _Use, index: Expr, serial: Mapping[Var, For], analyzer: Analyzer
+    ) -> _Time | None:
+        """Of a write to the row after that of the iteration before; None where it is none."""
+        row, block = analyzer.linear(index), use.access.block
+        loops = tuple([f for f in serial.values() if f.var in row.terms])
+        step: int | None = 1
+        for loop in reversed(loops):
+            if row.terms[loop.var] != step:
+                return None
+            step = step and (size := loop.const_extent) and step * size
+        if row.const != 1 or not loops or len(loops) != len(row.terms):
+            return None
+        now, end = analyzer.simplify(index - 1), loops[0].extent
+        if len(loops) > 1:  # whose last iterations may be left out
+            counts = [it.extent for it in block.iters if _is(it.binding, now, analyzer)]
+            return _Time(loops, now, counts[0]) if counts else None
+        return _Time(loops, now, end)
 
 
 def _is(a: Expr, b: Expr, analyzer: Analyzer) -> bool:
     return int_value(analyzer.simplify(a - b)) == 0
 
 
-def _is_state(uses: Sequence[_Use], dim: int, loop: For, analyzer: Analyzer) -> bool:
-    """Whether all uses are those of a state whose row `loop` computes of the one before."""
-    steps = [use for use in uses if loop in use.loops]
+def _is_state(uses: Sequence[_Use], dim: int, time: _Time, analyzer: Analyzer) -> bool:
+    """Whether all uses are those of a state whose row each iteration computes of the one before."""
+    steps = [use for use in uses if any(loop in use.loops for loop in time.loops)]
+    if not all(loop in use.loops for use in steps for loop in time.loops):
+        return False
     writes = [use for use in steps if use.access.is_write]
     first, last = writes[0].place, writes[-1].place
     for use in uses:
-        row, inside = use.access.in_loops()[dim], loop in use.loops
-        if inside and _is(row, loop.var, analyzer):
+        row, inside = use.access.in_loops()[dim], use in steps
+        if inside and _is(row, time.now, analyzer):
             fits = not use.access.is_write and use.place <= first
         elif inside:
-            fits = _is(row, loop.var + 1, analyzer) and use.place >= first
+            fits = _is(row, time.now + 1, analyzer) and use.place >= first
         elif use.place < first:
             fits = _is(row, const(0), analyzer)
         else:
-            fits = _is(row, loop.extent, analyzer) and not use.access.is_write
-        if not fits or not all(_in_turn(use, write, dim, loop, analyzer) for write in writes):
+            fits = _is(row, time.end, analyzer) and not use.access.is_write
+        if not fits or not all(_in_turn(use, write, dim, time, analyzer) for write in writes):
             return False
     return not any(first < use.place < last and not use.access.is_write for use in steps)
 
 
-def _in_turn(use: _Use, write: _Use, dim: int, loop: For, analyzer: Analyzer) -> bool:
+def _in_turn(use: _Use, write: _Use, dim: int, time: _Time, analyzer: Analyzer) -> bool:
     """Whether, where the two touch one element of a row, they do in the same iteration of all loops
     around both: so the first one of the program comes first there. One store reads first."""
     if use is write:
@@ -113,8 +144,8 @@ def _in_turn(use: _Use, write: _Use, dim: int, loop: For, analyzer: Analyzer) ->
     if use.place == write.place and not isinstance(block.body, Store):
         return False
     a, b = (_in_row(each.access, dim) for each in (use, write))
-    inner = {f.var: f.extent for f in (*use.loops, *write.loops) if f is not loop}
-    both = [f for f in use.loops if f in write.loops and f is not loop]
+    inner = {f.var: f.extent for f in (*use.loops, *write.loops) if f not in time.loops}
+    both = [f for f in use.loops if f in write.loops and f not in time.loops]
     return all(same_slice(a, b, f, inner, analyzer) for f in both)
 
 

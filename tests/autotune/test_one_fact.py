@@ -48,7 +48,6 @@ KNOWN = {
     "autotune/rules/gpu/draft.py": {
         "WARP_WAITS": DRAFT, "BLOCK_WAITS": DRAFT, "THREAD_WAITS": DRAFT, "WRITTEN_OUT": SHAPE,
     },
-    "autotune/rules/gpu/elementwise.py": {"THREADS": SHAPE},
     "autotune/rules/gpu/online.py": {"LIKELY": SHAPE, "THREADS": SHAPE},
     "autotune/rules/gpu/reductions.py": {"SHARE": SHAPE},
     "autotune/rules/gpu/scan.py": {"THREADS": SHAPE},

@@ -78,6 +78,34 @@ def twice(A: f32[8], B: f32[8], C: f32[8]):
         np.testing.assert_array_equal(found, wanted)
 
 
+def test_other_elements_of_one_buffer_change_places():
+    func = parse("""
+@prim_func
+def halves(A: f32[8], B: f32[9], C: f32[2]):
+    for i in range(8):
+        with block("first"):
+            vi = spatial(8, i)
+            B[vi] = A[vi]
+    for i_1 in range(1):
+        with block("second"):
+            vi = spatial(1, i_1)
+            B[vi + 8] = 2.0
+    for i_2 in range(2):
+        with block("third"):
+            vi = spatial(2, i_2)
+            C[vi] = B[vi + 7]
+""")
+    sch = Schedule(func)
+    sch.run_before("second", "first")
+    a = np.arange(8, dtype=np.float32)
+    for found, wanted in zip(interpret(sch.func, a), interpret(func, a)):
+        np.testing.assert_array_equal(found, wanted)
+    refused(sch.run_before, "third", "second", match="'B' is written by block 'second'")
+    refused(sch.run_before, "third", "first", match="'B' is written by block 'first'")
+    within = parse(str(func).replace("vi + 8", "vi + 7"))
+    refused(Schedule(within).run_before, "second", "first", match="'B' is written by")
+
+
 def test_what_is_refused():
     sch = Schedule(beside())
     refused(sch.run_before, "E", "C", match="'D' is written by block 'D', which would run after")

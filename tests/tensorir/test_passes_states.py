@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from schedule import Schedule
 from tensorir import interpret, parse, te
 from tensorir.rewrite.overwrite_states import overwrite_states
 
@@ -101,6 +102,42 @@ def test_a_merged_loop_over_columns():
     merged = STEP[:start] + step + STEP[end:]
     assert kept(merged) == 7
     assert kept(merged.replace("S[vt, 3 - vi]", "S[vt, vi]")) == 1
+
+
+@pytest.mark.parametrize("factors", [[None, 3], [None, 4], [2, 2, None]])
+def test_steps_that_are_split_are_the_same_ones(factors):
+    """Whether or not the last ones are left out."""
+    sch = Schedule(parse(STEP))
+    sch.split("t", factors)
+    assert kept(str(sch.func)) == 1
+
+
+SPLIT = """
+@prim_func
+def main(x: f32[6, 4], out: f32[2, 4]):
+    S = alloc(f32[7, 4])
+    for i in range(4):
+        with block("first"):
+            vi = spatial(4, i)
+            S[0, vi] = 1.0
+    for t0 in range(2):
+        for t1 in range(3):
+            for i2 in range(4):
+                with block("step"):
+                    vt = opaque(6, t0 * 3 + t1)
+                    vi = spatial(4, i2)
+                    S[vt + 1, vi] = S[vt, vi] * 0.5 + x[vt, vi]
+        for i3 in range(4):
+            with block("last"):
+                vo = spatial(2, t0)
+                vi = spatial(4, i3)
+                out[vo, vi] = S[vo * 3 + {row}, vi]
+"""
+
+
+@pytest.mark.parametrize("row", [1, 3])
+def test_what_shares_some_of_the_loops_alone_is_no_step(row):
+    assert kept(SPLIT.format(row=row)) == 7
 
 
 def test_steps_of_unknown_number():

@@ -6,15 +6,13 @@ from typing import Any
 
 from autotune.rules.forms import moved_on_axes
 from autotune.rules.gpu.move import MovePlan
+from autotune.rules.gpu.scan import recurrence_plan
 from autotune.rules.group import Group, instances
 from schedule import Schedule, ScheduleError, library
 from tensorir import Block, Gpu, IterKind, accesses, body_loads, int_value, variables
 
 WARPS = (2, 4, 8, 16)
 ITEMS = (1, 2, 4, 8)
-THREADS = (32, 64, 128, 256)
-AHEAD = (8, 16, 32)
-"""Steps of a scan that are fetched for at once."""
 ROWS = (1, 4, 8, 16, 32)
 
 
@@ -39,29 +37,11 @@ def elementwise_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[MovePlan]:
     if plan.works:
         return [plan]
     if any(it.kind is IterKind.OPAQUE for it in sch.state.block(group.block).iters):
-        scan = _recurrence_plan(sch, group, gpu)
+        scan = recurrence_plan(sch, group, gpu)
         if scan.works:
             return [scan]
     why = "no rule is for it: what is independent in it is bound when it is lowered"
     return [MovePlan("as_written", group, gpu, sch, _nothing, {}, [{}], says={"threads": why})]
-
-
-def _recurrence_plan(sch: Schedule, group: Group, gpu: Gpu) -> MovePlan:
-    """The plan for a step of a scan: rows go to all multiprocessors before they fill one."""
-    node = sch.state.block(group.block)
-    rows = instances(node, IterKind.SPATIAL)
-    wanted = [n for n in THREADS if rows >= n * gpu.multiprocessors]
-    threads = max(wanted, default=THREADS[0])
-    likely = [{"threads": threads, "ahead": ahead} for ahead in AHEAD[1:]]
-    says = {"threads": "steps follow each other: each thread takes a row through all of them"}
-    return MovePlan(
-        "recurrence", group, gpu, sch.copy(), _recurrence,
-        {"threads": THREADS, "ahead": AHEAD}, likely, says=says,
-    )  # fmt: skip
-
-
-def _recurrence(sch: Schedule, group: Group, threads: int, ahead: int) -> None:
-    library.gpu.recurrence(sch, group.block, threads=threads, ahead=ahead)
 
 
 def _nothing(sch: Schedule, group: Group) -> None:

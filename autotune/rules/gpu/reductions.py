@@ -75,7 +75,8 @@ def _plans(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> Iterator[Move
         cut = max(n for n in PARTS if n <= max(1, min(parts, terms // gpu.warp)))
         more = next((n for n in PARTS if n > cut and n <= terms // gpu.warp), cut)
         options = {"warps": warps, "parts": PARTS}
-        both = [{"warps": n, "parts": parts} for parts in sorted({1, cut, more}) for n in (8, 16)]
+        both = [{"warps": n, "parts": parts} for parts in sorted({1, cut}) for n in (8, 16)]
+        both += [{"warps": WARPS[-1], "parts": more}] * (more > cut)
         if (wide := _side_by_side(sch, group, gpu)) > 1:
             options["wide"] = (1, wide)
             cuts = [n for n in PARTS if n <= max(1, parts * wide) and _shares(terms, n)]

@@ -1,4 +1,5 @@
-"""Running sums and the like along what is contiguous, whose threads share each row."""
+"""Steps of scans: running sums and the like along what is contiguous, whose threads share each row,
+and others, of which a thread has each row."""
 
 from __future__ import annotations
 
@@ -24,6 +25,9 @@ from tensorir import Block, Gpu, IterKind, Mismatch, body_loads, dtype, find_alg
 THREADS = (256, 1024)
 ELEMENTS = (5, 9, 17)
 WARPS = (4, 8, 16)
+OF_ROWS = (32, 64, 128, 256)
+AHEAD = (8, 16, 32)
+"""Steps of a recurrence that are fetched for at once."""
 
 
 def inline_in_scans(sch: Schedule) -> Refused:
@@ -66,7 +70,8 @@ def rows_of_scans(sch: Schedule) -> Refused:
 
 
 def scan_plans(sch: Schedule, groups: Sequence[Group], gpu: Gpu) -> list[Plan]:
-    """A plan for each step of an associative scan along which what it reads is contiguous.
+    """A plan for each step of an associative scan along which what it reads is contiguous, and for
+    others that one stage alone reads.
 
     Elsewhere neighbouring rows lie side by side, and a thread for each of them reads them together.
     """
@@ -77,10 +82,14 @@ def scan_plans(sch: Schedule, groups: Sequence[Group], gpu: Gpu) -> list[Plan]:
 def _plan(sch: Schedule, group: Group, gpu: Gpu) -> Plan | None:
     """The plan for a step with the first row, and with what reads the states where that goes."""
     node = sch.state.block(group.block)
-    if output_store(node) is None or not _along(node):
+    if output_store(node) is None:
         return None
     order = [str(name) for name in sch.get_blocks()]
     first = order[order.index(group.block) - 1]
+    if not _along(node):
+        reader = _reader(sch, node) if in_scan(sch, node) else None
+        plan = recurrence_plan(sch, group, gpu, reader, first) if reader else None
+        return plan if plan is not None and plan.works else None
     threads = tuple(n for n in THREADS if n <= gpu.threads_per_block)
     options: Options = {
         "threads": threads, "elements": ELEMENTS, "warps": WARPS, "sectors": (False, True),
@@ -101,6 +110,28 @@ def _plan(sch: Schedule, group: Group, gpu: Gpu) -> Plan | None:
 
 def _scan(sch: Schedule, group: Group, reader: str | None, **options: Any) -> None:
     library.gpu.scan(sch, group.block, reader=reader, **options)
+
+
+def recurrence_plan(
+    sch: Schedule, group: Group, gpu: Gpu, reader: str | None = None, first: str = ""
+) -> MovePlan:
+    """The plan for a step of any scan, with the first row and what reads the states if there is a
+    `reader`: rows go to all multiprocessors before they fill one."""
+    node = sch.state.block(group.block)
+    rows = instances(node, IterKind.SPATIAL)
+    wanted = [n for n in OF_ROWS if rows >= n * gpu.multiprocessors]
+    threads = max(wanted, default=OF_ROWS[0])
+    likely = [{"threads": threads, "ahead": ahead} for ahead in AHEAD[1:]]
+    says = {"threads": "steps follow each other: each thread takes a row through all of them"}
+    stages = () if reader is None else (first, group.block, reader)
+    return MovePlan(
+        "recurrence", group, gpu, sch.copy(), partial(_recurrence, reader=reader),
+        {"threads": OF_ROWS, "ahead": AHEAD}, likely, members=stages, says=says,
+    )  # fmt: skip
+
+
+def _recurrence(sch: Schedule, group: Group, reader: str | None, **options: Any) -> None:
+    library.gpu.recurrence(sch, group.block, reader=reader, **options)
 
 
 def _elements(node: Block, gpu: Gpu, threads: int) -> int:

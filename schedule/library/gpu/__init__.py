@@ -10,8 +10,9 @@ from schedule.library.gpu.in_rows.rows import Rows, rows
 from schedule.library.gpu.in_rows.short_rows import ShortRows, short_rows
 from schedule.library.gpu.matmul import Matmul, matmul
 from schedule.library.gpu.memory.sectors import before_rows, begins_within, in_sector
+from schedule.library.gpu.recurrences import Recurrence, recurrence
 from schedule.library.gpu.same_rows import same_rows
-from schedule.library.gpu.scans import Recurrence, Scan, recurrence, scan, states_in_rows
+from schedule.library.gpu.scans import Scan, scan, states_in_rows
 from schedule.library.gpu.staged import StagedTile
 from schedule.library.gpu.steps import in_memory, turned_reads
 from schedule.library.gpu.tile_plan import Cut, TilePlan

@@ -1,0 +1,168 @@
+"""Steps of any te.scan: each row by one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+from schedule.analysis.uses import accesses, read_by_others, writers, written
+from schedule.errors import require
+from schedule.library.all_or_nothing import all_or_nothing
+from schedule.library.contraction.places import own_loops
+from schedule.library.gpu.steps import bind_blocks, fuse_for_blocks, in_memory
+from schedule.schedule import Schedule
+from schedule.state import BlockRef, LoopRef
+from tensorir import Buffer, Expr, Gpu, IterKind, Var, checked, variables
+
+HELD = 2
+"""Elements of one array that a step may read, for these to be fetched ahead."""
+
+
+class Recurrence(NamedTuple):
+    """The parts of the schedule, for steps that follow.
+
+    copies  the blocks that fetch what some steps read, into registers
+    steps   the loop over so many steps at a time
+    loop    the loop over rows that is bound to blocks of threads
+    """
+
+    copies: tuple[BlockRef, ...]
+    steps: LoopRef
+    loop: LoopRef
+
+
+@checked
+def recurrence(
+    sch: Schedule,
+    block: str,
+    *,
+    threads: int = Gpu.warp,
+    ahead: int = 16,
+    reader: str | None = None,
+) -> Recurrence:
+    """Schedule the step of a recurrence, s[t + 1, i] = f(s[t, i], x[t + 1, i]) of a te.scan, for a
+    GPU: a thread takes row i through all steps, whatever f is.
+
+    What `ahead` steps read besides the state is fetched at once before them, into registers, so
+    that memory is waited for once for all of these. Extents need not divide.
+
+    threads  of a block; few of them, so that rows go to many multiprocessors
+    ahead    steps that are written out, and fetched for at once
+    reader   an elementwise block that alone reads the states, each at its own time and row, to be
+             computed with them, in one kernel with the first row: states stay in registers
+
+    Raises ScheduleError where the block is no step of a scan, or has loops that are bound or were
+    split, or `reader` reads states in another way, or stores what follows in time side by side.
+    """
+    with all_or_nothing(sch, f"gpu.recurrence({str(block)!r})"):
+        require(threads > 0 and ahead > 0, block, f"{threads} threads, {ahead} steps are too few")
+        node, around = sch.state.block(block), sch.get_loops(block)
+        kinds = [it.kind for it in node.iters]
+        one = kinds.count(IterKind.OPAQUE) == 1 and IterKind.REDUCE not in kinds
+        require(one, block, f"block {block!r} is no step of a scan that is one expression")
+        names = {sch.state.loop(loop).var: loop for loop in around}
+        bound = [it.binding for it in node.iters]
+        plain = all(isinstance(b, Var) and b in names or not variables(b) for b in bound)
+        changed = f"the loops of block {block!r} were changed before"
+        require(plain and own_loops(sch, block) == around, block, changed, "schedule it first")
+        places = [it.binding for it in node.iters if it.kind is IterKind.OPAQUE]
+        (time,) = [names[b] for b in places if isinstance(b, Var)] or [around[0]]
+        rows = [loop for loop in around if loop != time] or [sch.add_unit_loop(time)]
+        if reader is None:
+            sch.reorder(*rows, time)
+            fused = fuse_for_blocks(sch, rows)
+        else:
+            row, time = _with_reader(sch, block, rows, time, reader)
+            fused = [row]
+        steps, turn = sch.split(time, [None, ahead])
+        known = sch.state.loop(fused[-1]).const_extent
+        part, thread = sch.split(fused[-1], [None, min(threads, known or threads)])
+        tried = [_fetch(sch, block, buffer, steps) for buffer in _given(sch, block)]
+        copies = [copy for copy in tried if copy is not None]
+        sch.unroll(turn)
+        sch.bind(thread, "threadIdx.x")
+        return Recurrence(tuple(copies), steps, bind_blocks(sch, [*fused[:-1], part]))
+    raise AssertionError
+
+
+def _given(sch: Schedule, block: str) -> list[Buffer]:
+    """What a step reads at its time, of what no step makes."""
+    node = sch.state.block(block)
+    times = {it.var for it in node.iters if it.kind is IterKind.OPAQUE}
+    own = read_by_others(node)
+    found = [a for a in accesses(node) if not a.is_write and a.buffer in own]
+    return list(
+        dict.fromkeys(a.buffer for a in found if any(times & variables(i) for i in a.indices))
+    )
+
+
+def _fetch(sch: Schedule, block: str, buffer: Buffer, steps: LoopRef) -> BlockRef | None:
+    """A copy in registers of what some steps read, where it is about an element for each."""
+    start = len(sch.trace)
+    copy = sch.cache_read(block, buffer.name, "local")
+    sch.compute_at(copy, steps)
+    around = sch.get_loops(copy)
+    own = around[around.index(steps) + 1 :]
+    sizes = [sch.state.loop(loop).const_extent for loop in own]
+    most = HELD * (sch.state.loop(sch.get_loops(block)[-1]).const_extent or 1)
+    if None in sizes or prod(n or 0 for n in sizes) > most:
+        sch.undo(len(sch.trace) - start)
+        return None
+    for loop in own:
+        sch.unroll(loop)
+    return copy
+
+
+def _with_reader(
+    sch: Schedule, block: str, rows: Sequence[LoopRef], time: LoopRef, reader: str
+) -> tuple[LoopRef, LoopRef]:
+    """The loop over rows, and that over steps, of one nest that has the first row of the states as
+    well, and what reads them."""
+    states = written(sch.state.block(block))[0]
+    place, now = _place(sch, block, states), sch.state.loop(time).var
+    dims = [place.index(row) for row in (sch.state.loop(each).var for each in rows) if row in place]
+    when = next(n for n, index in enumerate(place) if now in variables(index))
+    firsts = [str(name) for name in writers(sch.state, states) if name != block]
+    fits = len(dims) == len(rows) and len(firsts) == 1
+    require(fits, block, f"the states of block {block!r} are not in rows with one first block")
+    later = _after_first(sch, reader, _place(sch, reader, states)[when])
+    names = (firsts[0], block, reader, later)
+    row = sch.merge(*[_rows(sch, name, states, dims) for name in names])
+    sch.run_before(reader, block)
+    time = sch.merge(sch.get_loops(block)[-1], sch.get_loops(later)[-1])
+    sch.set_scope(firsts[0], 0, "local")
+    return row, time
+
+
+def _after_first(sch: Schedule, reader: str, time: Expr) -> str:
+    """Take the first time of a reader apart; returns the block of the later ones."""
+    node, around = sch.state.block(reader), sch.get_loops(reader)
+    along = [loop for loop in around if sch.state.loop(loop).var is time]
+    stored = [in_memory(access)[-1:] for access in accesses(node) if access.is_write]
+    near = {it.binding for it in node.iters if [it.var] in stored}
+    fits = len(along) == 1 and not any(time is each for each in near)
+    require(fits, reader, f"block {reader!r} stores what follows in time side by side, or reads it "
+            "elsewhere than at its own time")  # fmt: skip
+    sch.reorder(*along, *[loop for loop in around if loop not in along])
+    _, rest = sch.partition(along[0], [1, None])
+    (later,) = sch.get_child_blocks(rest)
+    return str(later)
+
+
+def _place(sch: Schedule, block: str, states: Buffer) -> Sequence[Expr]:
+    """Where a block writes the states, or else reads them, by its loops."""
+    found = [a for a in accesses(sch.state.block(block)) if a.buffer.name == states.name]
+    places = {a.in_loops(): None for a in found if a.is_write} or {a.in_loops() for a in found}
+    require(len(places) == 1, block, f"block {block!r} accesses several elements of the states")
+    return next(iter(places))
+
+
+def _rows(sch: Schedule, block: str, states: Buffer, dims: Sequence[int]) -> LoopRef:
+    """The loops of a block over rows of the states as one, outside of its others."""
+    place, around = _place(sch, block, states), sch.get_loops(block)
+    names: dict[Expr, LoopRef] = {sch.state.loop(loop).var: loop for loop in around}
+    rows = [names[place[n]] for n in dims if place[n] in names]
+    require(len(rows) == len(dims), block, f"block {block!r} is not at its rows of the states")
+    sch.reorder(*rows, *[loop for loop in around if loop not in rows])
+    return sch.fuse(*rows) if len(rows) > 1 else rows[0]
