@@ -10,6 +10,7 @@ from math import gcd, prod
 from autotune.device import Cpu
 from autotune.estimate.estimate import Estimate
 from autotune.estimate.nests import SYMBOLIC
+from autotune.estimate.traffic import with_requests
 from autotune.plans import has_plans, plans
 from schedule import library
 from tensorir import dtype
@@ -28,12 +29,6 @@ SHORTEST = 2
 
 WRITTEN = 4
 """Steps of a sum that are written out."""
-
-AHEAD = 8192
-"""Bytes that memory is asked for ahead: the processor's own prefetching ends with a page."""
-
-BEYOND = 4
-"""Times the second cache from which on what is read in its order is asked for ahead."""
 
 VECTORS = 4
 """Vectors of columns whose sums are in registers for a few terms."""
@@ -166,10 +161,11 @@ def _nests(c: library.Contraction, cpu: Cpu, lanes: int) -> Iterator[library.Nes
     for tile in _tiles(c, rows, -(-extents[lane] // lanes), extents, cpu):
         sizes = (*(tile.get(n, 1) for n in rows), extents[lane])
         for threads in shared:
-            yield library.NestPlan(
+            plan = library.NestPlan(
                 lane, lanes, sizes, sizes if threads else whole, c.reduced, order,
-                flat=flat, threads=threads, ahead=() if flat else _ahead(c, cpu, tile),
+                flat=flat, threads=threads,
             )  # fmt: skip
+            yield with_requests(c, cpu, plan)
 
 
 def _grouped(
@@ -211,24 +207,6 @@ def _tiles(
     yield {}
     for n in dict.fromkeys([*shared, *rows[-1:]]):
         yield from ({n: size} for size in sizes(n) if 1 < size <= TOGETHER)
-
-
-def _ahead(c: library.Contraction, cpu: Cpu, tile: dict[int, int]) -> tuple[tuple[int, int], ...]:
-    """Arguments that are asked for ahead: those that the second cache does not hold, by far where
-    the processor is in time. It is late where elements are converted or rows of a tile share them.
-    """
-    step, found, asked = c.reduced[-1], [], set()
-    for n, o in enumerate(c.operands):
-        known = None not in o.shape and all(row[step] is not None for row in o.dims)
-        if not o.param or not o.strides[step] or not known or o.buffer in asked:
-            continue
-        held = prod(size or 0 for size in o.shape) * dtype.itemsize(o.dtype)
-        uses = prod(size for axis, size in tile.items() if o.strides[axis] == 0)
-        late = uses > 1 or o.converted
-        if held > cpu.l2_bytes * (1 if late else BEYOND):
-            asked.add(o.buffer)  # once, however many of its elements a term reads
-            found.append((n, AHEAD if uses == 1 else AHEAD // 2))
-    return tuple(found)
 
 
 def _parts(c: library.Contraction, cpu: Cpu) -> Iterator[library.Partial]:

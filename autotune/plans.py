@@ -12,6 +12,7 @@ import numpy as np
 
 from autotune.device import Cpu
 from autotune.estimate.estimate import Estimate
+from autotune.estimate.traffic import with_requests
 from autotune.kept import kept_nests
 from autotune.streams import Column
 from schedule import library
@@ -79,6 +80,9 @@ def _plans(
     more = [p for plan in _leaders(tasks) for p in search.details(plan) if p not in known]
     kept = kept_nests(c, cpu, constants, numerics == "bitwise")
     more += [replace(plan, apart=apart) for plan in kept for apart in search.groupings]
+    near = {*(plan for _, plan in tasks), *more}
+    asking = (with_requests(c, cpu, plan) for plan in (*_leaders(tasks), *more))
+    more += [plan for plan in asking if plan not in near]
     found = [*tasks, *_ranked(more, estimate.cycles(more))]
     return tuple(sorted(found, key=lambda item: item[0]))
 

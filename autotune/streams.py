@@ -20,6 +20,9 @@ SETS = 64
 PAGE = SETS * LINE
 """Bytes of memory that are asked for ahead, if they are read in order."""
 
+GAPLESS = 0.5
+"""The share of a line's time that is left, where all lines of some pages are read one by one."""
+
 WAY = 32 * PAGE
 """Bytes of each way of a second-level cache, of 1 MiB with 8 ways or 2 MiB with 16."""
 

@@ -122,6 +122,7 @@ if TYPE_CHECKING:
     from tensorir.passes.gpu.written_out import WRITTEN_OUT as WRITTEN_OUT
     from tensorir.passes.gpu.written_out import calls_written as calls_written
     from tensorir.passes.lower import lower as lower
+    from tensorir.passes.lower_prefetch import is_made_in as is_made_in
     from tensorir.passes.lower_prefetch import prefetch_region as prefetch_region
     from tensorir.passes.partition_loops import copies_of_body as copies_of_body
     from tensorir.passes.specialize import specialize as specialize
@@ -302,7 +303,7 @@ __all__ = lazy_names(
             "ADDRESSES ample_registers sum_bytes thread_registers"
         ),
         "tensorir.passes.lower": "lower",
-        "tensorir.passes.lower_prefetch": "prefetch_region",
+        "tensorir.passes.lower_prefetch": "is_made_in prefetch_region",
         "tensorir.passes.partition_loops": "copies_of_body",
         "tensorir.passes.vectors.masked_tails": "mask_count masked_bits masked_load",
         "tensorir.passes.specialize": "specialize",

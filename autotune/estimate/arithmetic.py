@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.estimate.results import Results
-from autotune.streams import Column
+from autotune.streams import LINE, Column
 from schedule import library
 from tensorir import copies_of_body, dtype
 
@@ -83,6 +83,8 @@ class Arithmetic(Results):
             loads += count * each
             if self.c.operands[n].converted:
                 converted += count * (vectors if step != 0 else BROADCAST)
+            if any(n == asked for asked, _ in plan.ahead):  # a request takes as long as a load
+                loads += mine * terms * np.ceil(sizes[:, lane] * stream.item / LINE)
             kept = vectors * (near / sums if plan.flat in ("rows", "shifts") else 1)
             held += 1 if step == 0 else np.where(mine == 1, kept, 1)
         adds = self.operations(sizes, sums, shared) * terms + costs.convert * converted

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from autotune.estimate.nests import SYMBOLIC, Alike
-from autotune.streams import LINE, Column
+from autotune.streams import GAPLESS, LINE, Column
 from tensorir import dtype
 
 
@@ -26,7 +26,7 @@ class Copies(Alike):
             stream = self.of.plain[pack.operand]
             elements = prod(e for n, e in enumerate(extents) if stream.moves(n))
             each = costs.copy if operand.strides[pack.axis] == 1 else costs.copy_turned
-            total += elements * each / threads
+            total += max(elements * each, GAPLESS * self.moved(stream.bytes)) / threads
         for n, operand in enumerate(self.c.operands):
             if operand.pad is None or plan.pad == "inline":
                 continue
@@ -35,9 +35,12 @@ class Copies(Alike):
                 total += costs.fill * elements * self.overlap(n) / threads
                 continue
             used = elements * dtype.itemsize(operand.dtype)
-            written = sum(2 * cost * used / LINE for size, cost in self.cpu.caches if used > size)
-            total += (costs.fill * elements + written) / threads
+            total += (costs.fill * elements + self.moved(used)) / threads
         return total
+
+    def moved(self, used: int) -> float:
+        """Cycles for reading and writing so many bytes behind the caches that do not hold them."""
+        return sum(2 * cost * used / LINE for size, cost in self.cpu.caches if used > size)
 
     def overlap(self, operand: int) -> Column:
         """How often an element of an operand is copied by tasks, on average."""

@@ -41,7 +41,7 @@ class Estimate(Facts):
         shared = plan.shared_steps(self.c) if plan.flat == "shifts" else ()
         order = plan.order if plan.pad == "inline" else ()
         tile = (plan.lane, plan.lanes, plan.pad, plan.flat, plan.apart, plan.depth)
-        return tile, _packs(plan), plan.steps, order, shared
+        return tile, _packs(plan), plan.steps, order, shared, plan.ahead
 
     def _each(
         self,

@@ -1,18 +1,25 @@
-"""The lines that nests move between caches and memory."""
+"""The lines that nests move between caches and memory, and what they ask for ahead."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
+from autotune.device import Cpu
 from autotune.estimate.nests import Alike
-from autotune.streams import LINE, PAGE, Column, Stream, stays
+from autotune.streams import GAPLESS, LINE, PAGE, Column, Stream, stays
+from schedule import library
+from tensorir import dtype
 
-GAPLESS = 0.5
-"""The share of a line's time that is left, where all lines of some pages are read one by one."""
+AHEAD = 8192
+"""Bytes that memory is asked for ahead: the processor's own prefetching ends with a page."""
+
+BEYOND = 4
+"""Times the second cache from which on what is read in its order is asked for ahead."""
 
 
 class Traffic(Alike):
@@ -84,8 +91,11 @@ class Traffic(Alike):
 
     def gapless(self, stream: Stream, loops: Sequence[tuple[int, Column]]) -> Column:
         """The share of the time of lines that is left where loops, outermost first, read a stream
-        from one element to the next. Sums in registers take their terms from apart."""
+        from one element to the next, or it is asked for ahead. Sums in registers take their terms
+        from apart."""
         run, ends = np.ones(len(self.tile)), np.zeros(len(self.tile), dtype=bool)
+        if not self.added and any(self.streams[n] is stream for n, _ in self.plan.ahead):
+            return run * GAPLESS
         if not self.plan.depth:
             return run
         boxes = np.ones((len(self.of.extents), len(self.tile)))
@@ -109,9 +119,54 @@ class Traffic(Alike):
     def in_order(self) -> npt.NDArray[np.bool_]:
         """Whether what is read most is read in its order, and asked for ahead: by the plan, or by
         the processor, if each of its elements is used once in a tile."""
-        if not self.added:
-            return np.full(len(self.tile), self.plan.depth > 0)
         spatial = range(len(self.c.axes))
         size = [prod(self.of.extents[n] for n in spatial if s.moves(n)) for s in self.of.plain]
-        most = self.of.plain[size.index(max(size))]
-        return (self.rows() == self.rows(most)) | bool(self.plan.ahead)
+        most = size.index(max(size))
+        if not self.added:
+            asked = any(n == most for n, _ in self.plan.ahead)
+            return np.full(len(self.tile), self.plan.depth > 0 or asked)
+        return (self.rows() == self.rows(self.of.plain[most])) | bool(self.plan.ahead)
+
+
+def far_operands(c: library.Contraction, cpu: Cpu, times: int = 1) -> list[int]:
+    """The operands that the second cache, or so many of them, does not hold."""
+    held = [prod(size or 0 for size in o.shape) * dtype.itemsize(o.dtype) for o in c.operands]
+    return [n for n, size in enumerate(held) if size > cpu.l2_bytes * times]
+
+
+def with_requests(c: library.Contraction, cpu: Cpu, plan: library.NestPlan) -> library.NestPlan:
+    """The nest that asks ahead for operands that the second cache does not hold, by far where the
+    processor is in time: it is late where elements are converted or rows of a tile share them."""
+    found, asked = [], set()
+    in_time = far_operands(c, cpu, BEYOND)
+    for n in far_operands(c, cpu):
+        o = c.operands[n]
+        if None in o.shape or o.buffer in asked or not _can_ask(c, plan, n):
+            continue
+        rows = (m for m in c.spatial if m != plan.lane and o.strides[m] == 0)
+        uses = prod(plan.tile[m] for m in rows)
+        if uses > 1 or o.converted or n in in_time:
+            asked.add(o.buffer)  # once, however many of its elements a term reads
+            found.append((n, AHEAD if uses == 1 else AHEAD // 2))
+    return replace(plan, ahead=tuple(found))
+
+
+def asking(
+    c: library.Contraction, plan: library.NestPlan, ahead: Sequence[tuple[int, int]]
+) -> library.NestPlan:
+    """The nest with those of some requests that it can make."""
+    return replace(plan, ahead=tuple(each for each in ahead if _can_ask(c, plan, each[0])))
+
+
+def _can_ask(c: library.Contraction, plan: library.NestPlan, operand: int) -> bool:
+    """Whether a nest can ask for an operand: for vectors that follow each other term by term, as
+    in panels, for sums in registers with their terms in a loop. Lines that lie apart come no sooner
+    for it. Rows of a tile are in dimensions of their own, and so few lines."""
+    o = c.operands[operand]
+    if not plan.steps or plan.flat or plan.depth or o.pad or not o.strides[plan.lane]:
+        return False
+    rows = [(n,) for n in c.spatial if plan.tile[n] > 1 and n != plan.lane]
+    near = [(plan.lane, plan.steps[-1]), *rows]
+    alone = all(sum(any(row[n] != 0 for n in axes) for axes in near) <= 1 for row in o.dims)
+    moved = plan.stride_of_terms(c, operand)
+    return alone and moved is not None and 0 < abs(moved) <= plan.tile[plan.lane]

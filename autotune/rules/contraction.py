@@ -51,8 +51,11 @@ class ContractionPlan(FormedPlan, RankedPlan["library.NestPlan"]):
         return next(nests, None) is not None
 
     def values(self, nest: library.NestPlan) -> dict[str, Any]:
-        values = nest_values(self.contraction, nest)
-        return {k: v for k, v in values.items() if self._has_depth or k != self.key("depth")}
+        from autotune.estimate.traffic import far_operands
+
+        c, values = self.contraction, nest_values(self.contraction, nest)
+        may = {self.key("depth"): self._has_depth, self.key("ahead"): far_operands(c, self.device)}
+        return {k: v for k, v in values.items() if may.get(k, True)}
 
     def columns(self, rows: Sequence[Values], constants: Collection[str] = ()) -> Column:
         from autotune.estimate.estimate import Estimate
@@ -105,6 +108,7 @@ def nest_values(c: library.Contraction, plan: library.NestPlan) -> dict[str, Any
     packs = tuple((p.operand, p.axis) for p in plan.packs)
     return {
         f"{block}.depth": plan.depth,
+        f"{block}.ahead": plan.ahead,
         f"{block}.tile": (plan.lane, plan.lanes, plan.tile, plan.flat),
         f"{block}.task": parts,
         f"{block}.order": plan.order,
@@ -117,6 +121,8 @@ def nest_values(c: library.Contraction, plan: library.NestPlan) -> dict[str, Any
 
 def nest_of(c: library.Contraction, values: Values) -> library.NestPlan:
     """The plan of such values, whatever they were drawn with."""
+    from autotune.estimate.traffic import asking
+
     tile_, task, order, read, steps, threads = (values[f"{c.block}.{part}"] for part in PARTS)
     lane, lanes, tile, flat = tile_
     packs, pad = read
@@ -130,10 +136,11 @@ def nest_of(c: library.Contraction, values: Values) -> library.NestPlan:
     depth = values.get(f"{c.block}.depth", 0)
     if flat or c.result.strides[lane] != 1:  # sums are in registers until they are whole
         depth = 0
-    return library.NestPlan(
+    plan = library.NestPlan(
         lane, lanes, tile, sizes, steps, order, kept, pad, flat, threads == "parallel",
         depth=depth, apart=apart,
     )  # fmt: skip
+    return asking(c, plan, values.get(f"{c.block}.ahead", ()))
 
 
 def fits(c: library.Contraction, values: Values) -> bool:

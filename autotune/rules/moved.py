@@ -199,7 +199,6 @@ class MovedNest(RankedPlan["library.MovedPlan"]):
             nest = _with_lanes(nest, 1, "")
         return {
             f"{block}.moves": tuple((move.name, option) for move, option in plan.moves),
-            f"{block}.ahead": nest.ahead,
             **nest_values(self.of.c, nest),
         }
 
@@ -215,15 +214,16 @@ class MovedNest(RankedPlan["library.MovedPlan"]):
         return self._left[moves]
 
     def _plan(self, values: Values) -> library.MovedPlan:
-        block, moves = self.group.block, self._moves(values)
+        moves = self._moves(values)
         after = self._after(moves)
-        ahead = values[f"{block}.ahead"]
-        nest = replace(nest_of(after, values), ahead=ahead)
+        nest = nest_of(after, values)
         if self.kinds[-1] == "lanes":
+            from autotune.estimate.traffic import asking
             from autotune.partials import flat_of
 
             flat = flat_of(after)
-            nest = _with_lanes(replace(nest, ahead=() if flat else ahead), moves[-1][1][1], flat)
+            asked = values[self.key("ahead")]
+            nest = asking(after, _with_lanes(nest, moves[-1][1][1], flat), asked)
         return library.MovedPlan(moves, nest)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from schedule.analysis.uses import is_output, read_by_others
+from schedule.analysis.uses import read_by_others
 from schedule.errors import require
 from schedule.primitive import primitive
 from schedule.rewrite.caching import pick
 from schedule.state import State, loops_below
-from tensorir import ForKind, prefetch_region, replace, variables
+from tensorir import ForKind, is_made_in, prefetch_region, replace, variables
 
 
 @primitive
@@ -18,8 +18,8 @@ def prefetch(
     later, one request for each cache line of each row.
 
     It helps where the processor's own prefetching does not see the pattern: short rows far apart.
-    `buffer` is an argument of the function, given by name or by position among the buffers that
-    the block reads. The loop is annotated, and cannot be split or given a kind after that.
+    `buffer` is given by name or by position among the buffers that the block reads. The loop is
+    annotated, and cannot be split or given a kind after that.
 
     rewrite:  prefetch("C", "A", "i", 2)
         for i in range(8):            for i in range(8, annotations={"prefetch": [["C", "A", 2]]}):
@@ -27,7 +27,8 @@ def prefetch(
                 C[i] += A[i, j]               C[i] += A[i, j]
 
     requires:
-        - the block reads `buffer`, an argument of the function, and does not write it
+        - the block reads `buffer` and does not write it; what is no argument of the function is
+          made before `loop`, not in it
         - `loop` is around the block, serial, not vectorized and in no vectorized loop
         - `loop` has no annotation but prefetches of other buffers
         - `distance` is a positive integer
@@ -36,7 +37,6 @@ def prefetch(
     node, target = state.block(block), state.loop(loop)
     source = pick(read_by_others(node), buffer, block, "reads")
     name = source.name
-    require(is_output(state, source), block, f"{name!r} is no argument of the function")
     around = state.loops_around(block)
     require(target in around, loop, f"loop {loop!r} is not around block {block!r}")
     require(target.kind is ForKind.SERIAL, loop, f"loop {loop!r} is {target.kind}")
@@ -48,6 +48,7 @@ def prefetch(
     known = list(target.annotations.get("prefetch", ()))
     again = any(row[:2] == [node.name, name] for row in known)
     require(not again, loop, f"loop {loop!r} prefetches {name!r} for block {block!r} already")
+    require(not is_made_in(target, source), loop, f"loop {loop!r} makes {name!r}")
     require(distance > 0, loop, f"the distance {distance!r} is not a positive integer")
     analyzer = state.analyzer([*state.loops_outside(loop), *loops_below(target)])
     region = prefetch_region(target, node, source, analyzer)

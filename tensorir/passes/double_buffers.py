@@ -10,7 +10,7 @@ from dataclasses import replace as replace_fields
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Load, const
 from tensorir.func import PrimFunc
-from tensorir.stmt import Alloc, Exchange, For, ForKind, Seq, Stmt, Store, replace, seq
+from tensorir.stmt import Alloc, Exchange, For, ForKind, Prefetch, Seq, Stmt, Store, replace, seq
 from tensorir.visit import map_children, map_loads, map_own_exprs
 
 
@@ -77,7 +77,7 @@ def _in_turn(stmt: Stmt, versions: dict[Buffer, Buffer], turn: Expr) -> Stmt:
 
     def visit(node: Stmt) -> Stmt:
         node = map_own_exprs(map_children(node, visit), lambda e: map_loads(e, load, memo))
-        if isinstance(node, (Store, Exchange)) and node.buffer in versions:
+        if isinstance(node, (Store, Prefetch, Exchange)) and node.buffer in versions:
             return replace(node, buffer=versions[node.buffer], indices=(turn, *node.indices))
         return node
 

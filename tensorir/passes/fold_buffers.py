@@ -21,6 +21,7 @@ from tensorir.stmt import (
     For,
     ForKind,
     Part,
+    Prefetch,
     Seq,
     Stmt,
     Store,
@@ -174,7 +175,7 @@ def _circular(alloc: Alloc, dim: int, size: int) -> Alloc:
 
     def visit(node: Stmt) -> Stmt:
         node = map_own_exprs(map_children(node, visit), lambda e: map_loads(e, load, memo))
-        if isinstance(node, (Store, Exchange)) and node.buffer is old:
+        if isinstance(node, (Store, Prefetch, Exchange)) and node.buffer is old:
             return replace(node, buffer=new, indices=at(node.indices))
         return map_parts(node, part) if isinstance(node, Extern) else node
 

@@ -11,6 +11,7 @@ from tensorir.arith.regions.region import Interval, relax, union
 from tensorir.buffer import Buffer
 from tensorir.expr import Const, Expr, Load, Var, int_value
 from tensorir.func import PrimFunc
+from tensorir.parts import touched
 from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.rewriting import fresh_names, with_body
 from tensorir.stmt import Block, For, ForKind, Prefetch, Seq, Stmt, replace, seq
@@ -47,7 +48,7 @@ def lower_prefetch(func: PrimFunc) -> PrimFunc:
     if not any("prefetch" in s.annotations for s in walk(func.body) if isinstance(s, For)):
         return func
     analyzer, fresh = function_analyzer(func), fresh_names(func.body)
-    params = {p.name: p for p in func.params}
+    known = {b.name: b for b in (*func.params, *func.buffers)}
 
     def visit(stmt: Stmt) -> Stmt:
         result = map_children(stmt, visit)
@@ -56,15 +57,23 @@ def lower_prefetch(func: PrimFunc) -> PrimFunc:
         named = {b.name: b for b in blocks(stmt)}
         made: list[Stmt] = []
         for block, buffer, distance in stmt.annotations.get("prefetch", ()):
-            if block not in named or buffer not in params:
+            source = known.get(buffer)
+            if block not in named or source is None or is_made_in(stmt, source):
                 continue
-            region = prefetch_region(stmt, named[block], params[buffer], analyzer)
+            region = prefetch_region(stmt, named[block], source, analyzer)
             if region is not None:
                 ahead = {stmt.var: stmt.var + distance}
-                made.append(_requests(params[buffer], region, ahead, fresh))
+                made.append(_requests(source, region, ahead, fresh))
         return replace(result, body=seq(*made, result.body)) if made else result
 
     return with_body(func, visit(func.body))
+
+
+def is_made_in(loop: For, buffer: Buffer) -> bool:
+    """Whether a loop writes a buffer: what a later iteration reads may not be there yet, nor the
+    memory, which is allocated as far in as it can be."""
+    found = (touch for stmt in walk(loop) for touch in touched(stmt))
+    return any(made is buffer and is_write for made, _, is_write in found)
 
 
 def prefetch_region(

@@ -23,6 +23,7 @@ from tensorir.stmt import (
     Extern,
     ForKind,
     Part,
+    Prefetch,
     Seq,
     Stmt,
     Store,
@@ -138,7 +139,7 @@ def _shift(body: Stmt, places: list[Place], analyzer: Analyzer) -> Stmt:
 
     def stores(stmt: Stmt) -> Stmt:
         stmt = map_children(stmt, stores)
-        if isinstance(stmt, (Store, Exchange)) and stmt.buffer in moved:
+        if isinstance(stmt, (Store, Prefetch, Exchange)) and stmt.buffer in moved:
             indices = shifted(stmt.buffer, stmt.indices)
             return replace(stmt, buffer=moved[stmt.buffer].compact, indices=indices)
         return map_parts(stmt, part) if isinstance(stmt, Extern) else stmt

@@ -8,7 +8,7 @@ from tensorir.expr import Const
 from tensorir.func import PrimFunc
 from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.rewriting import NOTHING, is_nothing, replace_exprs, with_body
-from tensorir.stmt import Alloc, Extern, For, ForKind, If, Let, Seq, Stmt, Store, seq
+from tensorir.stmt import Alloc, Extern, For, ForKind, If, Let, Prefetch, Seq, Stmt, Store, seq
 from tensorir.visit import loads, map_children, map_own_exprs, stmt_exprs, variables, walk
 
 
@@ -46,7 +46,7 @@ def _used(let: Let) -> bool:
 
 
 def _without_stores(stmt: Stmt, buffer: Buffer) -> Stmt:
-    if isinstance(stmt, Store) and stmt.buffer is buffer:
+    if isinstance(stmt, (Store, Prefetch)) and stmt.buffer is buffer:
         return NOTHING
     result = map_children(stmt, lambda child: _without_stores(child, buffer))
     return seq(*result.stmts) if isinstance(result, Seq) and result is not stmt else result

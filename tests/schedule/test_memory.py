@@ -132,6 +132,47 @@ class TestPrefetch:
         lowered(sch)
         check(sch)
 
+    def test_of_an_intermediate(self, matmul, check):
+        """Of a packed operand: rows of 96 bytes, which are up to two lines each."""
+        sch = Schedule(matmul(4, 72, 48))
+        copy = sch.cache_read("C", "B", "global")
+        sch.transform_layout(copy, "B_global", "k, j: j // 24, k, j % 24")
+        outer, lane = sch.split("j", [None, 24])
+        sch.reorder(outer, "k", lane)
+        sch.vectorize(lane)
+        sch.prefetch("C", "B_global", "k", 3)
+        text = lowered(sch)
+        assert text.count("prefetch(B_global[") == 2
+        check(sch)
+
+    @pytest.mark.parametrize("place", ["whole", "rows", "circular", "turns", "narrow"])
+    def test_of_an_intermediate_wherever_it_is_kept(self, check, place):
+        """All of it, a part whose places are others, one of which positions wrap, one of several
+        versions, one whose elements could be registers."""
+        sch = Schedule(stencil(20, 16 if place == "narrow" else 33, taps=3))
+        if place != "whole":
+            sch.compute_at("B", "i_C" if "i_C" in sch.state.loop_names() else sch.get_loops("C")[0])
+        loops = sch.get_loops("C")
+        if place == "circular":
+            sch.rolling_buffer("B")
+        elif place == "turns":
+            sch.double_buffer("B")
+        elif place == "narrow":
+            sch.vectorize(sch.get_loops("B")[-1])
+            sch.reorder(loops[-1], loops[-2])
+            sch.vectorize(loops[-2])
+        sch.prefetch("C", "B", sch.get_loops("C")[-1 if place != "narrow" else -2], 1)
+        assert "prefetch(B[" in lowered(sch)
+        check(sch)
+
+    def test_of_what_a_later_step_moves_into_the_loop(self, check):
+        """It stays a hint, which lowering leaves out: the memory is inside of the loop then."""
+        sch = Schedule(stencil())
+        sch.prefetch("C", "B", sch.get_loops("C")[0], 1)
+        sch.compute_at("B", sch.get_loops("C")[0])
+        assert "prefetch(B[" not in lowered(sch)
+        check(sch)
+
     def test_survives_what_follows(self, matmul, check):
         """Other primitives may change what an iteration reads, or the block: it stays a hint."""
         sch = Schedule(matmul(4, 20, 30))
@@ -158,8 +199,9 @@ class TestPrefetch:
         sch.vectorize("j")
         refused(sch.prefetch, "C", "A", "k", match="inside the vectorized loop 'j'")
         sch = Schedule(chain())
-        refused(sch.prefetch, "C", "B", "i_C", match="'B' is no argument of the function")
         refused(sch.prefetch, "D", "A", "i", match="loop 'i' is not around block 'D'")
+        sch.compute_at("B", "i_C")
+        refused(sch.prefetch, "C", "B", "i_C", match="loop 'i_C' makes 'B'")
         sch = Schedule(parse(PAIRS))
         sch.pipeline("i", [0, 1, 0, 1])
         refused(sch.prefetch, "T", "A", "i", match="loop 'i' is annotated with pipeline")

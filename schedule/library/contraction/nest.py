@@ -65,6 +65,7 @@ class _Nest:
 
     def __init__(self, sch: Schedule, c: Contraction, plan: NestPlan) -> None:
         self.sch, self.c, self.plan = sch, c, plan
+        self.read = [o.buffer for o in c.operands]
         self.pads = list(dict.fromkeys(o.pad for o in c.operands if o.pad is not None))
 
     def run(self) -> None:
@@ -75,7 +76,8 @@ class _Nest:
                 sch.compute_inline(pad)
             self.pads = []
         for what in plan.packs:
-            pack(sch, c, what, plan.steps, plan.threads)
+            copier = pack(sch, c, what, plan.steps, plan.threads)
+            self.read[what.operand] = store_of(sch, copier).buffer.name
         step = c.result.strides[plan.lane]
         ways = {0: self.run_added, 1: self.run_in_place if c.repeated else self.run_direct}
         task = (self.run_turned if step is None else ways.get(step, self.run_turned))()
@@ -320,9 +322,9 @@ class _Nest:
 
     def ask(self, operand: int, step: LoopRef, ahead: int) -> None:
         """Ask for an operand so many bytes before it is read."""
-        what, axis = self.c.operands[operand], self.plan.steps[-1]
-        moved = (what.strides[axis] or 1) * dtype.itemsize(what.dtype)
-        self.sch.prefetch(self.c.block, what.buffer, step, max(1, ahead // abs(moved)))
+        item = dtype.itemsize(self.c.operands[operand].dtype)
+        moved = item * (self.plan.stride_of_terms(self.c, operand) or 1)
+        self.sch.prefetch(self.c.block, self.read[operand], step, max(1, ahead // abs(moved)))
 
     def copy(self, source: str, task: LoopRef | None) -> None:
         """A padded operand, or what a task reads of it: row by row."""

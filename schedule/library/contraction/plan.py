@@ -35,7 +35,7 @@ class NestPlan:
     threads  whether threads share the tasks
     depth    terms of the last of the steps that are taken at a time, if not all: the sums of a task
              wait in cache meanwhile, and operands are read in their order
-    ahead    arguments that are asked for before they are read, and how many bytes before
+    ahead    operands that are asked for before they are read, and how many bytes before
     apart    the axis along which some factors of products stand still: these are multiplied with
              each other first, and the product is shared by the values of the axis in a tile; None
              for products as they are written
@@ -61,6 +61,12 @@ class NestPlan:
         symbolic = [n for n in self.order if c.axes[n].extent is None]
         known = (n for n in self.order if n not in symbolic)
         return (*symbolic[:1], *known, *symbolic[1:])
+
+    def stride_of_terms(self, c: Contraction, operand: int) -> int | None:
+        """Elements of an operand, as it is read, between neighbours of the innermost step."""
+        step = c.operands[operand].strides[self.steps[-1]]
+        widths = (pack.width for pack in self.packs if pack.operand == operand)
+        return next(widths, step) if step else step
 
     def shared_steps(self, c: Contraction) -> tuple[int, ...]:
         """The steps in which rows of a tile read elements that others of them read as well."""

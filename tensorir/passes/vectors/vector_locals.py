@@ -16,7 +16,7 @@ from tensorir.expr import Const, Expr, Load, int_value
 from tensorir.func import PrimFunc
 from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.rewriting import with_body
-from tensorir.stmt import Alloc, Extern, Stmt, Store
+from tensorir.stmt import Alloc, Extern, Prefetch, Stmt, Store
 from tensorir.vector_expr import Ramp
 from tensorir.visit import (
     child_stmts,
@@ -37,8 +37,8 @@ Moved = dict[Expr, tuple[Buffer, Expr]]
 
 @dataclass
 class _Uses:
-    """The indices at which an allocated buffer is accessed, and whether extern functions have it,
-    which work on elements."""
+    """The indices at which an allocated buffer is accessed, and whether it stays in memory as it
+    is: extern functions have it, which work on elements, or it is asked for ahead."""
 
     indices: dict[Expr, None] = field(default_factory=dict)
     handed: bool = False
@@ -70,6 +70,8 @@ def _gather(stmt: Stmt, near: Mapping[Buffer, _Uses], found: dict[Alloc, _Uses])
         near = {**near, stmt.buffer: found.setdefault(stmt, _Uses())}
     elif isinstance(stmt, Store) and stmt.buffer in near:
         near[stmt.buffer].indices[stmt.indices[0]] = None
+    elif isinstance(stmt, Prefetch) and stmt.buffer in near:
+        near[stmt.buffer].handed = True
     elif isinstance(stmt, Extern):
         for part in stmt.parts:
             if part.buffer in near:
