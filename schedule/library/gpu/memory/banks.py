@@ -70,8 +70,9 @@ def best_pitch(
 def _places(dims: int, sizes: Mapping[int, int]) -> Places:
     """Where along each dimension lanes of some warps are, a row for each lane."""
     count = prod(sizes.values())
-    warps = np.unique(np.linspace(0, -(-count // Gpu.warp) - 1, LOOKED_AT).astype(np.int64))
-    lanes = np.minimum(warps[:, None] * Gpu.warp + np.arange(Gpu.warp), count - 1).ravel()
+    last = -(-count // Gpu.warp) - 1
+    warps = sorted({n * last // (LOOKED_AT - 1) for n in range(LOOKED_AT)})
+    lanes = np.add.outer(np.array(warps) * Gpu.warp, np.arange(Gpu.warp)).ravel().clip(0, count - 1)
     places = np.zeros((len(lanes), dims), np.int64)
     places[:, list(sizes)] = np.stack(np.unravel_index(lanes, list(sizes.values())), -1)
     return places
