@@ -28,6 +28,7 @@ from tensorir.arith.logic import (
     parts_of,
 )
 from tensorir.arith.recombine import recombine
+from tensorir.arith.shared import shared
 from tensorir.arith.simplify import linear_form, simplified
 from tensorir.expr import (
     TRUE,
@@ -58,6 +59,7 @@ class Analyzer:
         "_branches",
         "_exprs",
         "_level",
+        "_plain",
         "_quick",
         "_ranges",
         "_searches",
@@ -78,6 +80,7 @@ class Analyzer:
         self._quick: dict[Expr, Range] = {}
         self._searches: list[bool] = []
         self._level = 0
+        self._plain: bool | None = None
         self.remembered: dict[Any, Any] = {}
         """Answers to other questions about expressions, by all that is asked."""
         self.bind_all(extents or {})
@@ -195,14 +198,14 @@ class Analyzer:
         other._quick = self._quick
         other._searches = self._searches
         other.remembered = self.remembered
-        other._level = self._level
+        other._level, other._plain = self._level, self._plain
         return other
 
     def simplify(self, e: Expr) -> Expr:
         """An expression of the same value; the same object if there is nothing to simplify."""
         found = self._exprs.get(e)
         if found is None:
-            found = self._exprs[e] = simplified(self, e)
+            found = self._exprs[e] = shared(self, simplified, e)
             if found is not e:
                 if not self._is_settled(e, found):
                     found = self._exprs[e] = self.simplify(found)
@@ -256,7 +259,7 @@ class Analyzer:
         """The simplified linear form of an expression of the index type."""
         found = self.forms.get(e)
         if found is None:
-            found = self.forms[e] = linear_form(self, e)
+            found = self.forms[e] = shared(self, linear_form, e)
         return found
 
     def margin(self, cond: Expr) -> Linear | None:
@@ -304,8 +307,17 @@ class Analyzer:
                     return found
             # A fact may lead back to the same atom; then what is stated of it has to do.
             ranges[atom] = self.facts.range(atom)
-            found = ranges[atom] = bounding.atom_range(self, atom)
+            found = ranges[atom] = shared(self, bounding.atom_range, atom)
         return found
+
+    @property
+    def knows_ranges_alone(self) -> bool:
+        """Whether it knows the ranges of variables and nothing else."""
+        if self._plain is None:
+            facts = self.facts
+            others = facts.floors or facts.by_atom or facts.truths or self._level
+            self._plain = not others and all([atom.is_variable for atom in facts.ranges])
+        return self._plain
 
     @property
     def searching(self) -> bool:
@@ -394,6 +406,7 @@ class Analyzer:
             self._before = {**self._before, **self._ranges}
         self.forms, self._exprs, self._ranges, self._quick = {}, {}, {}, {}
         self._branches, self._assumed, self.remembered = {}, {}, {}
+        self._plain = None
 
     def _enter(self, var: Var) -> None:
         if var in self.facts.order:
