@@ -1,4 +1,4 @@
-"""The index of one nest of a program: the paths to its loops and blocks, and what is said of it.
+"""The index of one nest of a program: where its loops and blocks are, and what is said of it.
 
 Most steps leave most nests as they are, so that what was found of these is found again.
 """
@@ -6,7 +6,7 @@ Most steps leave most nests as they are, so that what was found of these is foun
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import NoneType
 
 from tensorir import Block, Extern, For, ForKind, Let, Stmt, Store, child_stmts, walk
@@ -16,43 +16,49 @@ NESTS = 256
 
 
 class Nest:
-    """One statement at the root of a program, with the paths in it to its loops and blocks.
+    """One statement at the root of a program, and the loops and blocks in it by name.
 
-    kinds      of its loops, other than serial
-    variables  the names of those that its blocks define
+    kinds  of its loops, other than serial
     """
-
-    __slots__ = (
-        "blocks", "has_externs", "has_nested_blocks", "kinds", "loops", "stmt", "variables"
-    )  # fmt: skip
 
     def __init__(self, stmt: Stmt) -> None:
         self.stmt = stmt
-        self.loops: dict[str, tuple[Stmt, ...]] = {}
-        self.blocks: dict[str, tuple[Stmt, ...]] = {}
+        self.loops: dict[str, For] = {}
+        self.blocks: dict[str, Block] = {}
         self.has_nested_blocks = self.has_externs = False
         self.kinds: set[ForKind] = set()
-        stack: list[tuple[Stmt, tuple[Stmt, ...], bool]] = [(stmt, (), False)]
+        self._above: dict[Stmt, Stmt] = {}  # one for what holds a loop or block: names are unique
+        stack: list[tuple[Stmt, bool]] = [(stmt, False)]
         while stack:
-            node, above, in_block = stack.pop()
-            path = (*above, node)
+            node, in_block = stack.pop()
             if isinstance(node, For):
-                self.loops[node.var.name] = path
+                self.loops[node.var.name] = node
                 if node.kind is not ForKind.SERIAL:
                     self.kinds.add(node.kind)
-                stack.append((node.body, path, in_block))
-                continue
-            if isinstance(node, Block):
-                self.blocks[node.name] = path
+            elif isinstance(node, Block):
+                self.blocks[node.name] = node
                 self.has_nested_blocks |= in_block
                 if isinstance(node.body, Store) and isinstance(node.init, (Store, NoneType)):
                     continue
                 in_block = True
             elif isinstance(node, Extern):
                 self.has_externs = True
-            stack.extend([(child, path, in_block) for child in reversed(child_stmts(node))])
-        found = [name for path in self.blocks.values() for name in own_names(path[-1])]
-        self.variables = frozenset(found)
+            for child in reversed(child_stmts(node)):
+                self._above[child] = node
+                stack.append((child, in_block))
+
+    def path(self, node: Stmt) -> tuple[Stmt, ...]:
+        """The statements from the root of the nest down to a loop or block, itself included."""
+        found = [node]
+        while node is not self.stmt:
+            node = self._above[node]
+            found.append(node)
+        return tuple(reversed(found))
+
+    @cached_property
+    def variables(self) -> frozenset[str]:
+        """The names of those that its blocks define."""
+        return frozenset([name for block in self.blocks.values() for name in own_names(block)])
 
 
 @lru_cache(maxsize=NESTS)
@@ -61,9 +67,8 @@ def nest_of(stmt: Stmt) -> Nest:
     return Nest(stmt)
 
 
-def own_names(block: Stmt) -> Iterator[str]:
+def own_names(block: Block) -> Iterator[str]:
     """The names of the variables that a block defines, and of those of lets inside of it."""
-    assert isinstance(block, Block)
     yield from (it.var.name for it in block.iters)
     if not isinstance(block.body, Store):
         yield from (node.var.name for node in walk(block.body) if isinstance(node, Let))

@@ -52,7 +52,7 @@ class State:
     `concluded` is for what others find out about it, by what they asked.
     """
 
-    __slots__ = ("_blocks", "_loops", "_nests", "_root", "concluded", "func")
+    __slots__ = ("_nests", "_root", "concluded", "func")
 
     def __init__(self, func: PrimFunc) -> None:
         self.func = func
@@ -60,8 +60,6 @@ class State:
         body = func.body
         self._root = (body,) if isinstance(body, Seq) else ()
         self._nests = [nest_of(s) for s in (body.stmts if isinstance(body, Seq) else (body,))]
-        self._loops: dict[str, tuple[Stmt, ...]] = {}  # of all nests, once one is looked for
-        self._blocks: dict[str, tuple[Stmt, ...]] = {}
 
     @property
     def kinds(self) -> frozenset[ForKind]:
@@ -80,19 +78,17 @@ class State:
 
     def _loop_path(self, name: str) -> tuple[Stmt, ...] | None:
         """The statements from the root down to a loop, itself included."""
-        if not self._loops:
-            for nest in self._nests:
-                self._loops.update(nest.loops)
-        found = self._loops.get(name) if isinstance(name, str) else None
-        return None if found is None else self._root + found
+        for nest in self._nests if isinstance(name, str) else ():
+            if name in nest.loops:
+                return self._root + nest.path(nest.loops[name])
+        return None
 
     def _block_path(self, name: str) -> tuple[Stmt, ...] | None:
         """The same of a block."""
-        if not self._blocks:
-            for nest in self._nests:
-                self._blocks.update(nest.blocks)
-        found = self._blocks.get(name) if isinstance(name, str) else None
-        return None if found is None else self._root + found
+        for nest in self._nests if isinstance(name, str) else ():
+            if name in nest.blocks:
+                return self._root + nest.path(nest.blocks[name])
+        return None
 
     def loop_names(self) -> list[str]:
         """All loops, in program order."""
@@ -100,7 +96,7 @@ class State:
 
     def loops(self) -> list[For]:
         """All loops, in program order."""
-        return [path[-1] for nest in self._nests for path in nest.loops.values()]  # type: ignore[misc]
+        return [loop for nest in self._nests for loop in nest.loops.values()]
 
     def blocks(self) -> list[Block]:
         """All blocks, in program order."""
@@ -160,8 +156,7 @@ class State:
         """The blocks below a loop, in program order."""
         loop = self.loop(name)
         nest = next(nest for nest in self._nests if name in nest.loops)
-        depth = len(nest.loops[name]) - 1
-        return [n for n, path in nest.blocks.items() if path[depth : depth + 1] == (loop,)]
+        return [n for n, block in nest.blocks.items() if loop in nest.path(block)]
 
     def loops_outside(self, name: str) -> list[For]:
         """The loops around a loop, outermost first, without itself."""
@@ -222,7 +217,7 @@ class State:
 
 
 def _blocks_of(nests: Iterable[Nest]) -> list[Block]:
-    return [path[-1] for nest in nests for path in nest.blocks.values()]  # type: ignore[misc]
+    return [block for nest in nests for block in nest.blocks.values()]
 
 
 def _replace_child(parent: Stmt, old: Stmt, new: Stmt | None) -> Stmt | None:

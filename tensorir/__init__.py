@@ -109,6 +109,7 @@ if TYPE_CHECKING:
     from tensorir.numbers.philox import PHILOX_ROUNDS as PHILOX_ROUNDS
     from tensorir.numbers.philox import PHILOX_STEPS as PHILOX_STEPS
     from tensorir.parts import part_axes as part_axes
+    from tensorir.parts import replace_buffers as replace_buffers
     from tensorir.parts import touched as touched
     from tensorir.passes.facts.intervals import Intervals as Intervals
     from tensorir.passes.facts.lifetimes import keeps_to_itself as keeps_to_itself
@@ -238,7 +239,6 @@ if TYPE_CHECKING:
     from tensorir.visit import map_iter as map_iter
     from tensorir.visit import map_loads as map_loads
     from tensorir.visit import numbers_of as numbers_of
-    from tensorir.visit import replace_buffers as replace_buffers
     from tensorir.visit import stmt_exprs as stmt_exprs
     from tensorir.visit import substitute as substitute
     from tensorir.visit import substitute_stmt as substitute_stmt
@@ -294,7 +294,7 @@ __all__ = lazy_names(
         "tensorir.numbers.intrin": "MATH REINTERPRET",
         "tensorir.numbers.numerics": "DEFAULT_NUMERICS NUMERICS allows check_numerics weakest",
         "tensorir.text.parser": "parse parse_expr",
-        "tensorir.parts": "part_axes touched",
+        "tensorir.parts": "part_axes replace_buffers touched",
         "tensorir.passes.gpu.axes": "kernel_roots nest_of threads_of",
         "tensorir.passes.gpu.written_out": "WRITTEN_OUT calls_written",
         "tensorir.passes.facts.intervals": "Intervals",
@@ -346,8 +346,8 @@ __all__ = lazy_names(
         "tensorir.vector_expr": "Broadcast Ramp Shuffle",
         "tensorir.visit": (
             "blocks certain_loads child_stmts children loads map_children map_exprs map_iter "
-            "map_loads numbers_of replace_buffers stmt_exprs substitute substitute_stmt transform "
-            "variables walk walk_exprs"
+            "map_loads numbers_of stmt_exprs substitute substitute_stmt transform variables "
+            "walk walk_exprs"
         ),
         "tensorir.written": "too_large",
     },

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tensorir.buffer import Buffer
-from tensorir.expr import Expr, Var
-from tensorir.stmt import Exchange, Extern, Part, Stmt, Store
+from tensorir.expr import Expr, Load, Var
+from tensorir.stmt import Alloc, Exchange, Extern, Part, Prefetch, Stmt, Store, replace
+from tensorir.visit import (
+    child_stmts,
+    loads,
+    map_children,
+    map_loads,
+    map_own_exprs,
+    map_parts,
+    stmt_exprs,
+)
 
 Touch = tuple[Buffer, tuple[Expr, ...], bool]
 """A buffer, indices into it, and whether it is written there."""
@@ -22,6 +33,51 @@ def touched(stmt: Stmt) -> tuple[Touch, ...]:
         parts = zip(stmt.parts, written)
         return tuple((part.buffer, part_indices(part), is_write) for part, is_write in parts)
     return ()
+
+
+def buffers_in(stmt: Stmt) -> frozenset[Buffer]:
+    """All buffers that `stmt` and the statements in it read or write, allocate or prefetch; found
+    once for each statement, so that a rewrite need not look into those that it does not change."""
+    known: frozenset[Buffer] | None = getattr(stmt, "_buffers", None)
+    if known is not None:
+        return known
+    own = {buffer for buffer, _, _ in touched(stmt)}
+    own.update([load.buffer for e in stmt_exprs(stmt) if e.has_loads for load in loads(e)])
+    if isinstance(stmt, (Alloc, Prefetch)):
+        own.add(stmt.buffer)
+    found = frozenset(own)
+    for inside in map(buffers_in, child_stmts(stmt)):
+        if not inside <= found:
+            found = inside if found <= inside else found | inside
+    object.__setattr__(stmt, "_buffers", found)
+    return found
+
+
+def replace_buffers(stmt: Stmt, buffers: Mapping[Buffer, Buffer]) -> Stmt:
+    """`stmt` with loads, stores, parts and allocations moved to other buffers of the same rank."""
+
+    def swap(e: Load) -> Expr | None:
+        return Load(buffers[e.buffer], e.indices) if e.buffer in buffers else None
+
+    def move(part: Part) -> Part:
+        new = buffers.get(part.buffer)
+        if new is None:
+            return part
+        old = part.buffer.shape[part.lead :]
+        whole = all(a is b for a, b in zip(part.shape, old))
+        return Part(new, part.indices, new.shape[part.lead :] if whole else part.shape)
+
+    memo: dict[Expr, Expr] = {}
+
+    def moved(node: Stmt) -> Stmt:
+        if buffers_in(node).isdisjoint(buffers):
+            return node
+        node = map_own_exprs(map_children(node, moved), lambda e: map_loads(e, swap, memo))
+        if isinstance(node, (Store, Alloc, Prefetch, Exchange)) and node.buffer in buffers:
+            return replace(node, buffer=buffers[node.buffer])
+        return map_parts(node, move) if isinstance(node, Extern) else node
+
+    return moved(stmt)
 
 
 def part_axes(part: Part) -> dict[Var, Expr]:

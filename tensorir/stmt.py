@@ -73,7 +73,7 @@ class IterKind(Enum):
 class Stmt:
     """Base of all statements."""
 
-    __slots__ = ()
+    __slots__ = ("_buffers",)  # what `buffers_in` (parts.py) has found
 
     def __repr__(self) -> str:
         from tensorir.text.printer import format_stmt

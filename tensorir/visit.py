@@ -7,7 +7,6 @@ from operator import is_
 from typing import Any
 
 from tensorir import dtype as dt
-from tensorir.buffer import Buffer
 from tensorir.expr import (
     BinOp,
     Call,
@@ -204,19 +203,19 @@ def certain_loads(e: Expr) -> Iterator[Load]:
                 stack.append(child)
 
 
+_BELOW: dict[type, Callable[[Any], tuple[Stmt, ...]]] = {
+    Seq: lambda s: s.stmts,
+    **dict.fromkeys((For, Let, Alloc), lambda s: (s.body,)),
+    Block: lambda s: (s.body,) if s.init is None else (s.init, s.body),
+    If: lambda s: (s.then,) if s.orelse is None else (s.then, s.orelse),
+}
+"""The direct substatements by kind of statement; the others have none."""
+
+
 def child_stmts(stmt: Stmt) -> tuple[Stmt, ...]:
     """The direct substatements; of a block its init, if any, and its body."""
-    if isinstance(stmt, Store):
-        return ()
-    if isinstance(stmt, (For, Let, Alloc)):
-        return (stmt.body,)
-    if isinstance(stmt, Seq):
-        return stmt.stmts
-    if isinstance(stmt, Block):
-        return (stmt.body,) if stmt.init is None else (stmt.init, stmt.body)
-    if isinstance(stmt, If):
-        return (stmt.then,) if stmt.orelse is None else (stmt.then, stmt.orelse)
-    return ()
+    below = _BELOW.get(type(stmt))
+    return () if below is None else below(stmt)
 
 
 def walk(stmt: Stmt) -> Iterator[Stmt]:
@@ -225,10 +224,9 @@ def walk(stmt: Stmt) -> Iterator[Stmt]:
     while stack:
         node = stack.pop()
         yield node
-        if isinstance(node, For):
-            stack.append(node.body)
-        elif not isinstance(node, Store):
-            stack.extend(child_stmts(node)[::-1])
+        below = _BELOW.get(type(node))
+        if below is not None:
+            stack.extend(below(node)[::-1])
 
 
 def stmt_exprs(stmt: Stmt) -> tuple[Expr, ...]:
@@ -348,28 +346,3 @@ def substitute_stmt(stmt: Stmt, values: Mapping[Var, Expr]) -> Stmt:
         return stmt
     memo: dict[Expr, Expr] = {}
     return map_exprs(stmt, lambda e: _substitute(e, values, memo))
-
-
-def replace_buffers(stmt: Stmt, buffers: Mapping[Buffer, Buffer]) -> Stmt:
-    """`stmt` with loads, stores, parts and allocations moved to other buffers of the same rank."""
-
-    def swap(e: Load) -> Expr | None:
-        return Load(buffers[e.buffer], e.indices) if e.buffer in buffers else None
-
-    def move(part: Part) -> Part:
-        new = buffers.get(part.buffer)
-        if new is None:
-            return part
-        old = part.buffer.shape[part.lead :]
-        whole = all(a is b for a, b in zip(part.shape, old))
-        return Part(new, part.indices, new.shape[part.lead :] if whole else part.shape)
-
-    memo: dict[Expr, Expr] = {}
-
-    def stores(node: Stmt) -> Stmt:
-        node = map_children(node, stores)
-        if isinstance(node, (Store, Alloc, Prefetch, Exchange)) and node.buffer in buffers:
-            return replace(node, buffer=buffers[node.buffer])
-        return map_parts(node, move) if isinstance(node, Extern) else node
-
-    return map_exprs(stores(stmt), lambda e: map_loads(e, swap, memo))

@@ -8,10 +8,10 @@ from tensorir.algorithms.algorithm import Algorithm, Alternative
 from tensorir.errors import TensorIRError
 from tensorir.func import PrimFunc
 from tensorir.names import Names
-from tensorir.parts import touched
+from tensorir.parts import replace_buffers, touched
 from tensorir.stmt import Block, For, Seq, Stmt, seq
 from tensorir.tensorize.match import Mismatch
-from tensorir.visit import replace_buffers, walk
+from tensorir.visit import walk
 
 APPLIED_ALGORITHMS = "algorithms"
 """The attribute of a program that holds, by block, the algorithms that were applied to it."""

@@ -9,7 +9,6 @@ in places of its own. The second is proved on the digits of the index expression
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 from tensorir.analysis.block_accesses import (
@@ -185,7 +184,8 @@ def same_slice(
     whatever these are called, and it tells the loop.
     """
     theirs = (other or node).var
-    key = same_slice, a.in_loops(), b.in_loops(), node.var, node.extent, theirs, *inner.items()
+    own = a.in_loops(), b.in_loops(), node.var, node.extent, theirs
+    key = same_slice, *own, *inner, *inner.values()
     found: bool | None = analyzer.remembered.get(key)  # asked again for each axis that is bound
     if found is None:
         found = analyzer.remembered[key] = _same_slice(a, b, node, inner, analyzer, theirs)
@@ -291,14 +291,19 @@ def _told(
     for digit in left:
         if digit.var is not mine:
             continue
-        twin = replace(digit, var=theirs)
-        if twin not in right:
+        alike = [d for d in right if d.var is theirs and _place(d) == _place(digit)]
+        if not alike:
             continue
-        below = _below(left, digit), _below(right, twin)
+        below = _below(left, digit), _below(right, alike[0])
         if below[0] is not None and below[1] is not None:
             if below[0] + shift < digit.scale and below[1] - shift < digit.scale:
                 found.append(digit)
     return found
+
+
+def _place(digit: Digit) -> tuple[int, int | None, int]:
+    """Which digit of its variable it is, and how far apart its values are in the sum."""
+    return digit.divisor, digit.extent, digit.scale
 
 
 def _below(digits: Sequence[Digit], digit: Digit) -> int | None:
@@ -306,7 +311,7 @@ def _below(digits: Sequence[Digit], digit: Digit) -> int | None:
     others."""
     reach = 0
     for d in digits:
-        if d is digit or d == digit:
+        if d is digit:
             continue
         if d.scale < digit.scale:
             if d.extent is None:

@@ -102,13 +102,15 @@ def analyzer_of(sizes: SizeRanges, extents: Mapping[Var, Expr]) -> Analyzer:
 
     Every answer is a copy, of which all share what they conclude until they learn more.
     """
-    return _analyzer(sizes, tuple(extents.items())).copy()
+    return _analyzer(sizes, tuple(extents), tuple(extents.values())).copy()
 
 
 @lru_cache(maxsize=ANALYZERS)
-def _analyzer(sizes: SizeRanges, ranges: tuple[tuple[Var, Expr], ...]) -> Analyzer:
+def _analyzer(
+    sizes: SizeRanges, variables: tuple[Var, ...], extents: tuple[Expr, ...]
+) -> Analyzer:
     """Not to be changed."""
     analyzer = Analyzer()
     analyzer.bind_sizes(sizes)
-    analyzer.bind_all(dict(ranges))
+    analyzer.bind_all(dict(zip(variables, extents)))
     return analyzer

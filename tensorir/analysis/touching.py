@@ -11,9 +11,8 @@ from functools import lru_cache
 from tensorir.analysis.in_step import in_step
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Var
-from tensorir.parts import touched
+from tensorir.parts import buffers_in
 from tensorir.stmt import Alloc, Block, For, ForKind, If, IterKind, IterVar, Seq, Stmt
-from tensorir.visit import loads, stmt_exprs, walk
 
 STATEMENTS = 4096
 """Statements of which parts are kept."""
@@ -26,6 +25,8 @@ def touching(stmt: Stmt, buffer: Buffer | None, staged: bool = False) -> Stmt | 
     None where nothing is left. Loops have no annotations, and unrolled ones are as serial ones.
     Pipelines are as they were before where that tells the same (in_step.py), unless `staged`.
     """
+    if buffer is not None and buffer not in buffers_in(stmt):
+        return None
     if isinstance(stmt, For):
         if "pipeline" in stmt.annotations and buffer is not None and not staged:
             before = in_step(stmt, buffer)
@@ -44,17 +45,7 @@ def touching(stmt: Stmt, buffer: Buffer | None, staged: bool = False) -> Stmt | 
         return _choice(stmt.cond, then or Seq(()), orelse) if then or orelse else None
     if isinstance(stmt, Alloc):
         return touching(stmt.body, buffer, staged)
-    if buffer is not None and buffer not in _touched_in(stmt):
-        return None
     return _same_block(stmt) if isinstance(stmt, Block) and not stmt.annotations else stmt
-
-
-@lru_cache(maxsize=STATEMENTS)
-def _touched_in(stmt: Stmt) -> frozenset[Buffer]:
-    """All buffers that are read or written in `stmt`."""
-    found = {buffer for s in walk(stmt) for buffer, _, _ in touched(s)}
-    read = [load.buffer for s in walk(stmt) for e in stmt_exprs(s) for load in loads(e)]
-    return frozenset(found.union(read))
 
 
 @lru_cache(maxsize=STATEMENTS)

@@ -9,7 +9,7 @@ from tensorir.arith.regions.region import Interval, covers, relax, union
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Load, Var, binary, const, int_value
 from tensorir.func import PrimFunc
-from tensorir.passes.facts.accesses import Access, accesses
+from tensorir.passes.facts.accesses import Access, accesses_of
 from tensorir.passes.facts.instances import on_these_alone
 from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.gpu.axes import THREAD_AXES
@@ -78,7 +78,7 @@ def _fold(alloc: Alloc, analyzer: Analyzer, threads: Loops) -> Alloc:
         return alloc  # loops over threads are inside: what one iteration touches is not all
     if all([int_value(size) == 1 for size in buffer.shape]):
         return alloc
-    uses = [(s, accesses(s).get(buffer, [])) for s in _statements(alloc.body)]
+    uses = [(s, accesses_of(s, buffer)) for s in _statements(alloc.body)]
     uses = [(s, found) for s, found in uses if found]
     if not uses:
         return alloc

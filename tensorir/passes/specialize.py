@@ -9,8 +9,9 @@ from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
 from tensorir.expr import Const, Expr, Var
 from tensorir.func import PrimFunc
+from tensorir.parts import replace_buffers
 from tensorir.scalars import Numbers, Scalar, check_limits, number_of, split_order
-from tensorir.visit import replace_buffers, substitute, substitute_stmt
+from tensorir.visit import substitute, substitute_stmt
 
 
 @checked

@@ -19,11 +19,11 @@ from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
 from tensorir.expr import Var
 from tensorir.func import DECLARED, PrimFunc
-from tensorir.parts import touched
+from tensorir.parts import replace_buffers, touched
 from tensorir.passes.facts.intervals import HELD, Interval, Intervals
 from tensorir.scalars import split_order
 from tensorir.stmt import Alloc, Block, Seq, Stmt, seq
-from tensorir.visit import child_stmts, loads, replace_buffers, stmt_exprs, variables, walk
+from tensorir.visit import child_stmts, loads, stmt_exprs, variables, walk
 
 NESTS = 512
 """Nests of which is kept what they touch: schedules of a program have many in common."""

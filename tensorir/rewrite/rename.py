@@ -9,15 +9,9 @@ from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Var
 from tensorir.func import PrimFunc
 from tensorir.names import Names
+from tensorir.parts import replace_buffers
 from tensorir.stmt import Block, For, Let, Stmt, replace
-from tensorir.visit import (
-    blocks,
-    map_children,
-    map_own_exprs,
-    replace_buffers,
-    substitute,
-    walk,
-)
+from tensorir.visit import blocks, map_children, map_own_exprs, substitute, walk
 
 
 def with_sizes(func: PrimFunc, sizes: Mapping[Var, Expr]) -> PrimFunc:

@@ -16,10 +16,11 @@ from tensorir.errors import TensorIRError, VerifyError
 from tensorir.expr import Expr, Var
 from tensorir.func import PrimFunc
 from tensorir.names import Names
+from tensorir.parts import replace_buffers
 from tensorir.rewrite.rename import loops_of, shape_with, with_names, with_sizes
 from tensorir.stmt import Alloc, Exchange, For, Prefetch, Stmt, Sync
 from tensorir.te.tensor import StatementsOp, Tensor
-from tensorir.visit import blocks, replace_buffers, walk
+from tensorir.visit import blocks, walk
 
 BY_NAME = ("prefetch", "spread_prefetch")
 """Annotations of loops that speak of blocks and buffers by name."""

@@ -11,9 +11,10 @@ from typing import Any
 from schedule import Schedule
 from schedule.requests.moves import NO_PLACES
 from tensorir import Block, Buffer, For, Let, PrimFunc, Stmt, Var, walk
+from tensorir.parts import replace_buffers
 from tensorir.rewrite.rename import loops_of
 from tensorir.stmt import replace
-from tensorir.visit import map_children, map_own_exprs, replace_buffers, substitute
+from tensorir.visit import map_children, map_own_exprs, substitute
 
 Namer = Callable[[set[str], str], str]
 """A name for something called so, which is none of a set."""

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Load, Select, Var, all_of, conjuncts
-from tensorir.parts import part_axes, touched
+from tensorir.parts import buffers_in, part_axes, touched
 from tensorir.stmt import Extern, For, If, Stmt
 from tensorir.visit import child_stmts, loads, stmt_exprs, walk
 
@@ -55,9 +55,15 @@ class Access:
 def accesses(root: Stmt) -> dict[Buffer, list[Access]]:
     """All accesses by buffer, in the order in which the program makes them."""
     found: dict[Buffer, list[Access]] = {}
-    for access in _visit(root, (), frozenset()):
-        found.setdefault(access.buffer, []).append(access)
+    _collect(root, (), frozenset(), found, None)
     return found
+
+
+def accesses_of(root: Stmt, buffer: Buffer) -> list[Access]:
+    """Those of one buffer; looks at no statement that has none."""
+    found: dict[Buffer, list[Access]] = {}
+    _collect(root, (), frozenset(), found, buffer)
+    return found.get(buffer, [])
 
 
 def changes(exprs: Iterable[Expr], stmt: Stmt) -> bool:
@@ -68,20 +74,33 @@ def changes(exprs: Iterable[Expr], stmt: Stmt) -> bool:
     return any(w and buffer in asked for s in walk(stmt) for buffer, _, w in touched(s))
 
 
-def _visit(stmt: Stmt, above: tuple[Stmt, ...], conditions: frozenset[Expr]) -> Iterator[Access]:
+def _collect(
+    stmt: Stmt,
+    above: tuple[Stmt, ...],
+    conditions: frozenset[Expr],
+    found: dict[Buffer, list[Access]],
+    wanted: Buffer | None,
+) -> None:
+    """Add the accesses in `stmt` to those `found`; with `wanted` where that is touched."""
+    inside = buffers_in(stmt)
+    if not inside if wanted is None else wanted not in inside:
+        return
     path = (*above, stmt)
     for e in stmt_exprs(stmt):
         for load, guards in _loads(e, frozenset()) if e.has_loads else ():
-            yield Access(load.buffer, load.indices, path, conditions, False, guards)
+            access = Access(load.buffer, load.indices, path, conditions, False, guards)
+            found.setdefault(load.buffer, []).append(access)
     for buffer, indices, is_write in touched(stmt):
-        yield Access(buffer, indices, path, conditions, is_write)
+        access = Access(buffer, indices, path, conditions, is_write)
+        found.setdefault(buffer, []).append(access)
     if isinstance(stmt, If):
-        yield from _visit(stmt.then, path, conditions.union(conjuncts(stmt.cond)))
+        then = conditions.union(conjuncts(stmt.cond))
+        _collect(stmt.then, path, then, found, wanted)
         if stmt.orelse is not None:
-            yield from _visit(stmt.orelse, path, conditions | {~stmt.cond})
+            _collect(stmt.orelse, path, conditions | {~stmt.cond}, found, wanted)
         return
     for child in child_stmts(stmt):
-        yield from _visit(child, path, conditions)
+        _collect(child, path, conditions, found, wanted)
 
 
 def _loads(root: Expr, guards: frozenset[Expr]) -> Iterator[tuple[Load, frozenset[Expr]]]:

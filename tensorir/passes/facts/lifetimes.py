@@ -18,7 +18,7 @@ from tensorir.arith.regions.region import Interval, relax, union
 from tensorir.buffer import Buffer
 from tensorir.expr import TRUE, Var, int_value
 from tensorir.func import PrimFunc
-from tensorir.passes.facts.accesses import Access, accesses
+from tensorir.passes.facts.accesses import Access, accesses_of
 from tensorir.passes.facts.instances import common_length, conditions_below, running
 from tensorir.passes.facts.made import Finds
 from tensorir.passes.facts.ranges import function_analyzer
@@ -134,7 +134,7 @@ def _keeps(
     trusting: bool,
 ) -> bool:
     flat = lower_blocks(lower_init(PrimFunc("", params, (), part, scalars=scalars)))
-    uses = accesses(flat.body).get(buffer, [])
+    uses = accesses_of(flat.body, buffer)
     if not uses:
         return True  # the loop never runs
     shared = uses[0].path[: common_length([a.path for a in uses])]

@@ -13,7 +13,7 @@ from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Var, conjuncts
 from tensorir.func import PrimFunc
-from tensorir.parts import touched
+from tensorir.parts import buffers_in, touched
 from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.gpu.axes import is_kernel, nest_of
 from tensorir.passes.gpu.touches import ANY, Ages, Meetings, Touch
@@ -73,6 +73,7 @@ class _Kernel:
         self.seen = {b for b in written if b.scope != "local"}
         self.depth: dict[Sync, int] = {}
         self.waiting: set[For] = set()  # loops in which there is one
+        self.silent: set[Stmt] = set()  # statements after which all is as before them
         self.count_loops(self.body, 0)
         self.kept: dict[Sync, str] = {}
         self.touches: dict[Stmt, list[Touch]] = {}
@@ -86,6 +87,8 @@ class _Kernel:
         waits = any([self.count_loops(child, inside) for child in child_stmts(stmt)])
         if waits and isinstance(stmt, For):
             self.waiting.add(stmt)
+        if not waits and buffers_in(stmt).isdisjoint(self.seen):
+            self.silent.add(stmt)
         return waits
 
     def result(self) -> Stmt:
@@ -124,6 +127,8 @@ class _Kernel:
         self, stmt: Stmt, state: State, loops: Mapping[Var, Expr], conditions: tuple[Expr, ...]
     ) -> State:
         """What may still be waited for after `stmt`."""
+        if stmt in self.silent:
+            return state
         if isinstance(stmt, Sync):
             return self.passed(stmt, state)
         if isinstance(stmt, For):

@@ -12,6 +12,7 @@ from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Var, binary, const, int_value
 from tensorir.func import PrimFunc
+from tensorir.parts import replace_buffers
 from tensorir.passes.facts.accesses import accesses
 from tensorir.passes.gpu.axes import has_threads
 from tensorir.passes.gpu.free_loops import FreeLoops, Nest
@@ -19,7 +20,7 @@ from tensorir.passes.rewriting import fresh_names, with_body
 from tensorir.stmt import For, ForKind, If, Let, Seq, Stmt, replace, seq
 from tensorir.targets.thread_axes import ONE_THREAD as ONE_THREAD
 from tensorir.tensorize.tensor_intrin import TENSORIZE
-from tensorir.visit import map_children, replace_buffers, substitute_stmt, walk
+from tensorir.visit import map_children, substitute_stmt, walk
 
 THREADS = 256
 """Threads of a block, where there is work for so many: the middle of what is usual."""

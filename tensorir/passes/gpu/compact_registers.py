@@ -9,7 +9,7 @@ from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Load, Var, const, int_value
 from tensorir.func import PrimFunc
-from tensorir.passes.facts.accesses import accesses
+from tensorir.passes.facts.accesses import accesses_of
 from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.gpu.axes import has_threads
 from tensorir.passes.rewriting import with_body
@@ -79,7 +79,7 @@ def _digits(index: Expr, own: Mapping[Var, int], analyzer: Analyzer) -> list[_Di
 
 def _compact(alloc: Alloc, own: Mapping[Var, int], analyzer: Analyzer) -> Alloc:
     buffer = alloc.buffer
-    uses = accesses(alloc.body).get(buffer, [])
+    uses = accesses_of(alloc.body, buffer)
     if not uses or any(isinstance(use.path[-1], Extern) for use in uses):
         return alloc
     sizes: dict[int, int] = {}

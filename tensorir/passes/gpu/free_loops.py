@@ -13,11 +13,12 @@ from tensorir.analysis.independence import outside_analyzer, ranges, shared_acce
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, const
 from tensorir.func import PrimFunc
+from tensorir.parts import replace_buffers
 from tensorir.passes.facts.lifetimes import keeps_to_itself
 from tensorir.passes.place_buffers import place_buffers
 from tensorir.stmt import Alloc, For, ForKind, Stmt, replace
 from tensorir.tensorize.tensor_intrin import TENSORIZE
-from tensorir.visit import replace_buffers, variables, walk
+from tensorir.visit import variables, walk
 
 OWN_BYTES = 32 << 10
 """The most memory of its own that a thread is given for one buffer."""

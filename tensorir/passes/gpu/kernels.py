@@ -8,11 +8,11 @@ from dataclasses import replace as replace_fields
 from tensorir.buffer import Buffer
 from tensorir.expr import Const, Var
 from tensorir.func import PrimFunc
-from tensorir.parts import touched
+from tensorir.parts import replace_buffers, touched
 from tensorir.passes.gpu.axes import has_threads, is_block_loop
 from tensorir.passes.rewriting import fresh_names
 from tensorir.stmt import For, ForKind, Seq, Stmt, seq
-from tensorir.visit import loads, replace_buffers, stmt_exprs, walk
+from tensorir.visit import loads, stmt_exprs, walk
 
 
 def kernels(func: PrimFunc) -> PrimFunc:

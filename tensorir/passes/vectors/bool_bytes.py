@@ -14,16 +14,9 @@ from tensorir.buffer import Buffer
 from tensorir.expr import Cast, Const, Expr, Load, Select, Var, minimum, select
 from tensorir.func import PrimFunc
 from tensorir.names import Names
+from tensorir.parts import replace_buffers
 from tensorir.stmt import Alloc, Extern, For, Prefetch, Stmt, Store, replace, seq
-from tensorir.visit import (
-    loads,
-    map_children,
-    map_loads,
-    map_own_exprs,
-    replace_buffers,
-    stmt_exprs,
-    walk,
-)
+from tensorir.visit import loads, map_children, map_loads, map_own_exprs, stmt_exprs, walk
 
 BYTE = "uint8"
 
