@@ -87,16 +87,19 @@ class TensorizedPlan(OpenPlan):
         return bool(rows * columns // self.roles.lanes <= self.cpu.registers - 2)
 
     def apply(self, sch: Schedule, values: Values) -> None:
+        from autotune.estimate.traffic import AHEAD
+
         own = self.chosen(values)
         epilogue, copies = self.group.epilogue, list(self.group.padding)
         if self.form is not None:
             made = library.plain_form(sch, *self.form)
             copies += [name for name in made if sch.get_consumers(name) == [self.group.block]]
             epilogue = next((name for name in made if name not in copies), epilogue)
-        parallel = self.parallel(values)
+        parallel, held = self.parallel(values), dtype.itemsize(self.roles.weight.buffer.dtype)
+        ahead = AHEAD // 2 if self.packed * held > self.cpu.l2_bytes else 0  # else it has them
         library.tensorized_matmul(
-            sch, self.group.block, self.intrinsic, *own["tile"],
-            tiles=own["tiles"], pack=own[self.pack], epilogue=epilogue, parallel=parallel,
+            sch, self.group.block, self.intrinsic, *own["tile"], tiles=own["tiles"],
+            pack=own[self.pack], epilogue=epilogue, parallel=parallel, ahead=ahead,
         )  # fmt: skip
         finish_copies(sch, copies, self.cpu, parallel)
 

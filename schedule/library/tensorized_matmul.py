@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
+from schedule.library.contraction.places import store_of
 from schedule.library.tensorized_product import Product
 from schedule.library.tensorized_roles import DOT, Roles, known_intrinsic, roles_of
 from schedule.library.tensorized_tile import STRIP
@@ -48,6 +48,7 @@ def tensorized_matmul(
     pack: str = "root",
     epilogue: str | None = None,
     parallel: bool = True,
+    ahead: int = 0,
 ) -> TensorizedMatmul:
     """Schedule C[i, j] = sum of A[i, k] * B[k, j], or of A[i, k] * B[j, k], for `intrinsic`.
 
@@ -70,6 +71,7 @@ def tensorized_matmul(
               few rows as one tile has
     epilogue  an elementwise block that alone reads C, to be computed tile by tile
     parallel  whether tasks, packing and padding run in parallel
+    ahead     bytes before they are used that panels of "root" are asked for, if at all
 
     Raises ScheduleError where the block is no such product or the intrinsic none of that kind.
     """
@@ -80,16 +82,19 @@ def tensorized_matmul(
         require(fits, block, f"{high} rows and {wide} columns are no tile: columns come by {STRIP}")
         product = Product(sch, block, intrinsic, roles, wide, parallel)
         product.check(tiles, pack, PACK, epilogue)
-        return _schedule(product, high, tiles or roles.block(high), pack, epilogue)
+        return _schedule(product, high, tiles or roles.block(high), pack, epilogue, ahead)
 
 
 def _schedule(
-    product: Product, high: int, tiles: int, pack: str, epilogue: str | None
+    product: Product, high: int, tiles: int, pack: str, epilogue: str | None, ahead: int
 ) -> TensorizedMatmul:
     sch, block, roles, columns = product.sch, product.block, product.roles, product.columns
     by = {roles.column: columns, roles.depth: roles.group}
     if not roles.plain:
-        _divides(block, {roles.column: roles.columns, roles.depth: roles.terms}, by)
+        for name, size in {roles.column: roles.columns, roles.depth: roles.terms}.items():
+            reason = f"loop {name!r} has {size} iterations, no multiple of {by[name]}"
+            hint = "its operands are read at sums of variables and cannot be padded"
+            require((size or 1) % by[name] == 0, block, reason, hint)
     result, pads = product.padded(by, epilogue)
     packed = product.in_panels(pack)
     i0, i1, i2 = sch.split(roles.row, [None, tiles, min(high, max(1, roles.rows or high))])
@@ -106,20 +111,15 @@ def _schedule(
     if pack != "root":
         product.pack_at(packed, LoopRef(blocks[0] if blocks else loop))
     init = sch.decompose_reduction(block, [*roles.windows, *blocks, k0][0])
+    if ahead and pack == "root":
+        source, step = store_of(sch, packed).buffer.name, columns * STRIP_BYTES
+        sch.prefetch(block, source, k0, max(1, ahead // step))
     sch.tensorize(j2, product.intrinsic)
     sch.vectorize(sch.get_loops(init)[-1])
     sch.unroll(i2)
     sch.unroll(j1)
     product.finish(result, pads, loop)
     return TensorizedMatmul(packed, result, loop)
-
-
-def _divides(block: str, sizes: Mapping[str, int | None], by: Mapping[str, int]) -> None:
-    """Refuse loops that would have to be padded."""
-    for loop, size in sizes.items():
-        reason = f"loop {loop!r} has {size} iterations, no multiple of {by[loop]}"
-        hint = "its operands are read at sums of variables and cannot be padded"
-        require((size or 1) % by[loop] == 0, block, reason, hint)
 
 
 def _depths(roles: Roles, columns: int, pack: str) -> list[int | None]:

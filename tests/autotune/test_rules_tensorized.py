@@ -217,6 +217,23 @@ def test_constants_are_packed_ahead():
     np.testing.assert_array_equal(kernel(a), reference(func, a, b)[0])
 
 
+@pytest.mark.parametrize("types", [("uint8", "int8"), ("bfloat16", "bfloat16")], ids=str)
+@pytest.mark.parametrize("turned", [False, True])
+def test_panels_are_asked_for_where_the_second_cache_does_not_hold_them(types, turned):
+    """Of constants, in lines of 4 KiB ahead; what a task packs itself is near."""
+    func = product(ops.matmul, (16, 512), (256, 512) if turned else (512, 256), types=types,
+                   transpose_b=turned)  # fmt: skip
+    held = 512 * 256 * (1 if types[0] == "uint8" else 2)
+
+    def asks(l2, constants=("b",)):
+        target = Target(vector_bits=512, threads=1, features=FEATURES, l2=l2, l3=1 << 24)
+        text = str(default_schedule(func, target, constants, numerics="mixed").func)
+        assert "dot_16x" in text
+        return "prefetch" in text
+
+    assert asks(held - 1) and not asks(held) and not asks(held - 1, ())
+
+
 def test_numerics_decide():
     """vdpbf16ps takes subnormals for zero: that is "mixed", which "reassociated" leaves out."""
     func = CASES["bf16"]

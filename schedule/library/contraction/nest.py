@@ -288,9 +288,10 @@ class _Nest:
 
     def finish_sums(self, rows: list[LoopRef], steps: list[LoopRef], lane: LoopRef) -> None:
         """The loops of the sums of a register tile, which are in order."""
-        sch, plan = self.sch, self.plan
-        for operand, ahead in plan.ahead:
-            self.ask(operand, steps[-1], ahead)
+        sch, c, plan = self.sch, self.c, self.plan
+        for n, ahead in plan.ahead:
+            moved = (plan.stride_of_terms(c, n) or 1) * dtype.itemsize(c.operands[n].dtype)
+            sch.prefetch(c.block, self.read[n], steps[-1], max(1, ahead // abs(moved)))
         for loop in (*rows, *(steps if plan.flat else ())):
             sch.unroll(loop)
         sch.vectorize(lane)
@@ -319,12 +320,6 @@ class _Nest:
         for loop in (*([few] if plan.depth <= 16 else []), *rows[:-1]):
             sch.unroll(loop)
         sch.vectorize(rows[-1])
-
-    def ask(self, operand: int, step: LoopRef, ahead: int) -> None:
-        """Ask for an operand so many bytes before it is read."""
-        item = dtype.itemsize(self.c.operands[operand].dtype)
-        moved = item * (self.plan.stride_of_terms(self.c, operand) or 1)
-        self.sch.prefetch(self.c.block, self.read[operand], step, max(1, ahead // abs(moved)))
 
     def copy(self, source: str, task: LoopRef | None) -> None:
         """A padded operand, or what a task reads of it: row by row."""
