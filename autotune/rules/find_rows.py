@@ -40,28 +40,28 @@ MORE = 1.1
 
 def find_rows(
     sch: Schedule, last: str, among: Collection[str] | None = None, kept: bool = False,
-    one: bool = False, refused: dict[str, str] | None = None,
+    one: bool = False, refused: dict[str, str] | None = None, aside: Collection[str] = (),
 ) -> InRows | None:  # fmt: skip
     """The program in rows of `last`, with all stages, `among` some if given, that go along with
     them; None where no reduction does, none makes a number of each row, or they cannot be put in
     order. With `kept` the result stays in rows, and another stage takes it to its place; with `one`
-    all of it is one row. `refused` learns why they cannot."""
+    all of it is one row. `refused` learns why they cannot. Stages `aside` may need them too."""
     if not may_have_rows(sch, last, among):
         return None
     try:
-        found = _Found(sch, last, "", among, one)
+        found = _Found(sch, last, "", among, one, aside)
         if not found.has_reductions:
             return None
         text, base = "", sch
         if kept:
             base = sch.copy()
             stored_apart(base, last)
-            text = _Found(base, last, "", among, one).layout(last)[0] or ""
-            found = _Found(laid_out(base, last, text), last, "", among, one)
+            text = _Found(base, last, "", among, one, aside).layout(last)[0] or ""
+            found = _Found(laid_out(base, last, text), last, "", among, one, aside)
         if found.node.is_reduction and found.columns:
-            found = _Found(base, last, "local", among, one)
+            found = _Found(base, last, "local", among, one, aside)
             if not found.is_tiled:
-                found = _Found(base, last, "global", among, one)
+                found = _Found(base, last, "global", among, one, aside)
         if not found.has_statistics:
             return None
         order, made = replace(found.order(), kept=text), sch.copy()
@@ -99,17 +99,17 @@ class _Found:
     stage is changed: its loops are cut, and what it computes may be copied from another scope."""
 
     def __init__(
-        self, sch: Schedule, last: str, apart: str, among: Collection[str] | None, one: bool
-    ) -> None:
+        self, sch: Schedule, last: str, apart: str, among: Collection[str] | None, one: bool,
+        aside: Collection[str],
+    ) -> None:  # fmt: skip
         self.last, self.apart = last, apart
         self.sch = sch = sch.copy()
         self.end = end = str(sch.cache_write(last, 0, apart)) if apart else last
         self.cuts = cut_loops(sch, end, last)
-        self.found = followers(sch, end, among, one)
+        self.found = followers(sch, end, among, one, aside)
         self.rows = frozenset() if one else _shared(sch, self.found)
         self.members = tuple(n for n in reversed(self.found) if self.rows <= self.found[n].loops)
-        self.node = sch.state.block(end)
-        around = sch.state.loops_around(end)
+        self.node, around = sch.state.block(end), sch.state.loops_around(end)
         self.place = {loop.var: n for n, loop in enumerate(around)}
         self.data = {f.var: f.const_extent for f in around if f.var in self.found[end].loops}
         self.columns = [v for v, n in self.data.items() if v not in self.rows and n != 1]

@@ -40,18 +40,18 @@ class Follower:
 
 
 def followers(
-    sch: Schedule, last: str, among: Collection[str] | None = None, one: bool = False
-) -> dict[str, Follower]:
-    """The last stage, and those before it, `among` some if given, that only it needs, directly or
-    through others, and that go along with one of its loops at least, unless all of them are to be
-    `one` row; by name, the last one first.
-    """
-    return _Search(sch, last).run(among, one)
+    sch: Schedule, last: str, among: Collection[str] | None = None, one: bool = False,
+    aside: Collection[str] = (),
+) -> dict[str, Follower]:  # fmt: skip
+    """The last stage, and those before it, `among` some if given, that only it and stages `aside`
+    need, directly or not, and that go along with one of its loops at least, unless all of them are
+    to be `one` row; by name, the last one first."""
+    return _Search(sch, last, aside).run(among, one)
 
 
 class _Search:
-    def __init__(self, sch: Schedule, last: str) -> None:
-        self.sch, self.last = sch, last
+    def __init__(self, sch: Schedule, last: str, aside: Collection[str]) -> None:
+        self.sch, self.last, self.aside = sch, last, aside
         node, around = sch.state.block(last), sch.state.loops_around(last)
         bindings = [it.binding for it in node.iters if it.kind is IterKind.SPATIAL]
         data = {var for binding in bindings for var in variables(binding)}
@@ -65,7 +65,7 @@ class _Search:
         for name in reversed(order[: order.index(self.last)]):
             if among is not None and name not in among:
                 continue
-            users = [str(user) for user in self.sch.get_consumers(name)]
+            users = [str(u) for u in self.sch.get_consumers(name) if u not in self.aside]
             if users and all(user in self.found for user in users):
                 stage = self.follower(name, [self.found[user] for user in users])
                 if stage.loops or (one and stage.places is not NOWHERE):

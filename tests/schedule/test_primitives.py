@@ -322,6 +322,13 @@ class TestCache:
         sch.compute_at("C", sch.get_loops("D")[0])
         refused(sch.cache_write, "C", "C", match="reads 'C' in the same nest")
 
+    def test_consumers_of_a_copy(self, chain, check):
+        sch = Schedule(chain())
+        copy = sch.cache_write("C", "C", "global", ["D"])
+        assert sch.get_producers("D") == ["C"] and not sch.get_consumers(copy)
+        check(sch)
+        refused(sch.cache_write, "C", 0, "local", ["C"], match="'C' does not read 'C_global' after")
+
 
 class TestDecomposeReduction:
     @pytest.mark.parametrize("loop", ["i", "j", "k"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from math import ceil, prod
@@ -15,6 +15,7 @@ from autotune.rules.gpu.draft import in_rows, moved, quickest
 from autotune.rules.gpu.move import CLOSE, MovePlan, by_time
 from autotune.rules.gpu.product import is_product
 from autotune.rules.gpu.reductions import contiguous
+from autotune.rules.gpu.results import results_apart, results_of_rows
 from autotune.rules.group import Group, in_scan, instances, stores_of
 from autotune.rules.plan import Plan
 from schedule import LoopRef, Refusal, Schedule, ScheduleError, library
@@ -88,6 +89,9 @@ def _chain(sch: Schedule, last: str, groups: Sequence[Group], gpu: Gpu) -> MoveP
         return None
     rows = _largest(sch, last, groups)
     members = (last,) if rows is None else rows.order.members
+    whole = _plan_with_results(sch, last, groups, len(members), gpu)
+    if whole is not None and whole.works:
+        return whole
     more = _members_on_axes(sch, last, groups) if _in_parts(sch, members) else ()
     larger = _plan_on_axes(sch, more, gpu) if len(more) > len(members) else None
     if larger is not None and larger.works:
@@ -136,34 +140,62 @@ def _members_on_axes(sch: Schedule, last: str, groups: Sequence[Group]) -> tuple
     return tuple(name for name in every if name in found or (found and name not in left))
 
 
-def _largest(sch: Schedule, last: str, groups: Sequence[Group]) -> InRows | None:
+def _plan_with_results(
+    sch: Schedule, last: str, groups: Sequence[Group], most: int, gpu: Gpu
+) -> MovePlan | None:
+    """The plan for a chain of which numbers of rows are results as well, such as a mean that is
+    returned beside a norm; None where that has no more than `most` stages."""
+    copied, ends = results_of_rows(sch, last)
+    while copied or ends:
+        trial = sch.copy()
+        rows = _largest(trial, last, groups, (*results_apart(trial, copied), *ends))
+        members = () if rows is None else rows.order.members
+        kept = [name for name in copied if name in members]
+        left = [name for name in ends if {*sch.get_producers(name)} <= {*members}]
+        if (kept, left) == (copied, ends):
+            more = len(members) > most
+            return _plan_on_axes(sch, members, gpu, results=(kept, left)) if more else None
+        copied, ends = kept, left
+    return None
+
+
+def _largest(
+    sch: Schedule, last: str, groups: Sequence[Group], aside: Sequence[str] = ()
+) -> InRows | None:
     """The rows of the largest chain that ends in `last`; None where there is none. Where sums have
     one value, and nothing tells rows, all is one."""
     blocks = [sch.state.block(name) for name in sch.get_blocks()]
     single = any(b.is_reduction and instances(b, IterKind.SPATIAL) == 1 for b in blocks)
     for one in (False, True)[: 1 + single]:
-        rows = find_rows(sch, last, one=one)
+        rows = find_rows(sch, last, one=one, aside=aside)
         while rows is not None:
             members = _sharing(rows, groups)
             if members == rows.order.members:
                 return rows
-            rows = None if members is None else find_rows(sch, last, members, one=one)
+            rows = None if members is None else find_rows(sch, last, members, one=one, aside=aside)
     return None
 
 
 def _plan_on_axes(
-    sch: Schedule, members: tuple[str, ...], gpu: Gpu, merged: bool = True
-) -> MovePlan | None:
-    """The plan for a chain whose stages are brought on their axes first; None where that changes
-    nothing, or no kernel comes of it."""
+    sch: Schedule, members: tuple[str, ...], gpu: Gpu, merged: bool = True,
+    results: tuple[Sequence[str], Sequence[str]] = ((), ()),
+) -> MovePlan | None:  # fmt: skip
+    """The plan for a chain whose stages are brought on their axes first; some `results` of it are
+    copied, and others stay aside. None where that changes nothing, or no kernel comes of it."""
+    copied, ends = results
+
+    def prepare(sch: Schedule) -> tuple[tuple[str, ...], bool]:
+        return (*results_apart(sch, copied), *ends), _on_axes(sch, members, merged)
+
     trial = sch.copy()
-    if not _on_axes(trial, members, merged):
+    aside, changed = prepare(trial)
+    if not changed and not aside:
         return None
     left = tuple(name for name in members if name in trial.get_blocks())
-    found = find_rows(trial, members[-1], left)
+    found = find_rows(trial, members[-1], left, aside=aside)
     if found is None or found.order.members != left:
         return None
-    return _plan(trial, found, gpu, written=(sch, members, merged))
+    return _plan(trial, found, gpu, (sch, (*members, *ends), prepare), aside)
 
 
 def _on_axes(sch: Schedule, members: Sequence[str], merged: bool = True) -> bool:
@@ -347,12 +379,13 @@ def _worth_making(
 
 def _plan(
     sch: Schedule, rows: InRows, gpu: Gpu,
-    written: tuple[Schedule, tuple[str, ...], bool] | None = None,
+    written: tuple[Schedule, tuple[str, ...], Callable[[Schedule], object]] | None = None,
+    aside: tuple[str, ...] = (),
 ) -> MovePlan:  # fmt: skip
-    """The plan for a chain; `written` is the program as it was, with the stages that are brought on
-    their axes first, merged or not, if they are so in `sch`."""
+    """The plan for a chain; `written` is the program as it was, with the stages of the chain in it
+    and what makes `sch` of it, and stages `aside` store numbers of rows."""
     order, state = rows.order, rows.sch.state
-    base, stages, merged = written or (sch, order.members, True)
+    base, stages, prepare = written or (sch, order.members, None)
     sums = [b for b in map(state.block, order.members) if b.is_reduction]
     terms = max(instances(b, IterKind.REDUCE) for b in sums)
     warps = tuple(n for n in WARPS if n * gpu.warp <= gpu.threads_per_block)
@@ -360,6 +393,8 @@ def _plan(
     on_axes = sch.copy()
     kept = _kept(on_axes, rows) if ways == "block" else None  # lanes have rows anyway
     likely = _points(rows, sums, ways, terms, warps, gpu)
+    if aside:  # which the threads of rows store
+        kept, likely = None, [p for p in likely if p["by"] != "thread" and p["parts"] == 1]
     if kept is not None:
         likely = [*_turned_points(kept, terms, gpu), *likely]
     likely, others = _worth_making(likely, rows, base.copy(), stages, len(sums), terms, gpu)
@@ -369,8 +404,8 @@ def _plan(
         sch: Schedule, group: Group, by: str, warps: int, turns: int, keep: str | None, parts: int,
         sectors: bool, turned: bool,
     ) -> None:
-        if written is not None and not sch.follow(on_axes):  # others are scheduled already
-            _on_axes(sch, stages, merged)
+        if prepare is not None and not sch.follow(on_axes):  # others are scheduled already
+            prepare(sch)
         last = order.members[-1]
         if turned and kept is not None:
             put_in_rows(sch, kept.order)
@@ -387,7 +422,7 @@ def _plan(
             return
         library.gpu.rows(
             sch, last, by=by, warps=warps, turns=turns, keep=keep, sectors=sectors,
-            shared=gpu.shared_most, stages=order.members,
+            shared=gpu.shared_most, stages=order.members, aside=aside,
         )
 
     options = {"by": WAYS, "warps": warps, "turns": TURNS, "keep": KEEP, "parts": BLOCKS}

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from schedule.analysis.uses import written
 from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
-from schedule.library.gpu.in_rows.stages import RowStages, axes_of_rows, chain_of
+from schedule.library.gpu.in_rows.stages import RowStages, axes_of_rows, chain_of, with_aside
 from schedule.library.gpu.memory.sectors import ends_apart, from_sectors
 from schedule.library.gpu.steps import (
     bind_all,
@@ -55,6 +55,7 @@ def rows(
     sectors: bool = False,
     shared: int = Architecture.shared_default,
     stages: Collection[str] | None = None,
+    aside: Collection[str] = (),
 ) -> Rows:
     """Schedule a reduction along the last axes, or what is computed of the elements of a row and of
     reductions of that row, for a GPU; `block` is the last one of them.
@@ -82,6 +83,8 @@ def rows(
            shared memory, or read again
     shared bytes of shared memory that a block may have, for None and for what all rows read
     stages the blocks before it that are computed with it; None is all that it alone uses
+    aside  blocks that store numbers of rows that are computed for it, such as a mean that is a
+           result too: a thread of each row does
 
     Raises ScheduleError where the blocks reduce along different numbers of axes, or along none.
     """
@@ -91,9 +94,9 @@ def rows(
         require(warps > 0 and turns > 0, block, few)
         known = keep is None or keep in KEEP
         require(known, block, f"keep={keep!r} is not one of {', '.join(KEEP)}")
-        chain = chain_of(sch, block, stages)
+        chain = chain_of(sch, block, stages, aside)
         outer, axes = axes_of_rows(sch, block, chain)
-        todo = _Rows(sch, block, outer, axes, by, warps, turns, sectors, shared)
+        todo = _Rows(sch, block, outer, axes, by, warps, turns, sectors, shared, tuple(aside))
         return todo.schedule(chain, keep)
     raise AssertionError
 
@@ -107,6 +110,7 @@ class _Rows(RowStages):
     turns: int
     sectors: bool
     shared: int
+    aside: tuple[str, ...]
 
     @property
     def threads(self) -> int:
@@ -231,7 +235,8 @@ class _Rows(RowStages):
         sch = self.sch
         around = sch.get_loops(self.block)
         over = around[: self.outer] or [sch.add_unit_loop(around[0] if around else self.block)]
-        loops = fuse_for_blocks(sch, over)
+        *loops, last = fuse_for_blocks(sch, over)
+        loops = [*loops, with_aside(sch, self.block, last, self.aside)]
         if at_once * turns == 1:
             return loops, loops[-1], loops[-1]
         parts = [n for n in (turns, at_once) if n > 1]

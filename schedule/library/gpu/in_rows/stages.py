@@ -12,7 +12,7 @@ from schedule.library.contraction.find import flat_index
 from schedule.library.gpu.memory.sectors import in_sector
 from schedule.library.gpu.steps import in_memory
 from schedule.schedule import Schedule
-from schedule.state import BlockRef
+from schedule.state import BlockRef, LoopRef
 from tensorir import (
     Access,
     Analyzer,
@@ -43,17 +43,36 @@ def axes_of_rows(sch: Schedule, block: str, chain: Sequence[str]) -> tuple[int, 
     return outer, axes
 
 
-def chain_of(sch: Schedule, block: str, among: Collection[str] | None = None) -> list[BlockRef]:
-    """The block and those, `among` some if given, that nothing else uses the results of, in the
-    order of the program."""
+def chain_of(
+    sch: Schedule, block: str, among: Collection[str] | None = None, aside: Collection[str] = ()
+) -> list[BlockRef]:
+    """The block and those, `among` some if given, that nothing but stages `aside` uses the results
+    of besides, in the order of the program."""
     found: list[str] = [block]
     for name in reversed(sch.get_blocks()):
         if among is not None and name not in among:
             continue
-        users = sch.get_consumers(name)
+        users = [user for user in sch.get_consumers(name) if user not in aside]
         if users and name not in found and all(user in found for user in users):
             found.append(name)
     return [sch.get_block(name) for name in found[::-1]]
+
+
+def with_aside(sch: Schedule, block: str, row: LoopRef, aside: Collection[str]) -> LoopRef:
+    """The loop over rows of a block, and of stages `aside` that store a number of each row, as one.
+    What runs between these goes ahead of them."""
+    order = [str(name) for name in sch.get_blocks()]
+    for name in order[order.index(block) + 1 :]:
+        if name in aside:
+            sch.run_before(name, block)
+    order = [str(name) for name in sch.get_blocks()]
+    taken = [name for name in order if name in aside]
+    for name in order[order.index(taken[0]) + 1 : order.index(block)] if taken else ():
+        if name not in aside:
+            sch.run_before(name, taken[0])
+    around = [sch.get_loops(name) or [sch.add_unit_loop(name)] for name in taken]
+    alone = [sch.fuse(*loops) if len(loops) > 1 else loops[0] for loops in around]
+    return sch.merge(*alone, row) if alone else row
 
 
 @dataclass(frozen=True)
