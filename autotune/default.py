@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from autotune.arguments import LARGEST_SEED, check_func, check_names, instance, integer
 from autotune.calibration.device import device_for
 from autotune.collecting import collected_seldom
-from autotune.rules import choose, make_space
-from schedule import Schedule
-from tensorir import DEFAULT_NUMERICS, Costs, PrimFunc, Target, check_numerics
+from autotune.rules import choose, default_candidate, make_space
+from schedule import Refusal, Schedule
+from tensorir import DEFAULT_NUMERICS, Costs, Device, PrimFunc, Target, check_numerics
 
 if TYPE_CHECKING:
     from autotune.space import Space
@@ -69,8 +70,26 @@ def default_schedule(
         if known is not None:
             return known
     with collected_seldom():
-        sketch = choose(func, device_for(target, costs), numerics, constants).sketch
-        return sketch.build(sketch.values(constants))
+        device = device_for(target, costs)
+        sketch = choose(func, device, numerics, constants).sketch
+        try:
+            return sketch.build(sketch.values(constants))
+        except Refusal as error:
+            return _next_best(func, device, numerics or DEFINITIONS_OWN, constants, error)
+
+
+def _next_best(
+    func: PrimFunc, device: Device, numerics: str, constants: Collection[str], refused: Refusal
+) -> Schedule:
+    """Where primitives refuse all nests that plans put first: the first sketch of the space that
+    they take, which ends with the program as it was written. Its `describe` tells the others."""
+    warnings.warn(
+        f"{func.name}: the schedule of the least estimated time is refused "
+        f"({refused.headline}); another one is taken",
+        stacklevel=3,
+    )
+    space = make_space(func, device, numerics, 0, constants)
+    return space.build(default_candidate(space, constants))
 
 
 def search_space(

@@ -52,6 +52,11 @@ class Refusal(TensorIRError):
         super().__init__(reason, *more)
         self.reason = reason
 
+    @property
+    def headline(self) -> str:
+        """One line that says what was refused."""
+        return self.reason
+
 
 class ScheduleError(Refusal):
     """A primitive was refused; the schedule is as it was before the call.

@@ -165,6 +165,9 @@ def _can_ask(c: library.Contraction, plan: library.NestPlan, operand: int) -> bo
     o = c.operands[operand]
     if not plan.steps or plan.flat or plan.depth or o.pad or not o.strides[plan.lane]:
         return False
+    if all(pack.operand != operand for pack in plan.packs):  # else it has a buffer of its own
+        if any(other.buffer == o.buffer and other.dims != o.dims for other in c.operands):
+            return False
     rows = [(n,) for n in c.spatial if plan.tile[n] > 1 and n != plan.lane]
     near = [(plan.lane, plan.steps[-1]), *rows]
     alone = all(sum(any(row[n] != 0 for n in axes) for axes in near) <= 1 for row in o.dims)

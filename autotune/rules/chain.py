@@ -177,7 +177,8 @@ def _tile(c: library.Contraction, chain: Chain, rows: int, columns: int) -> libr
     lane = c.spatial[-1]
     row = next((n for n in reversed(c.spatial) if n != lane and c.result.strides[n]), lane)
     tile = tuple({row: rows, lane: columns}.get(n, 1) for n in c.spatial)
-    packed = [n for n, o in enumerate(c.operands) if (c.block, o.buffer) in chain.packed]
+    apart = [n for n, o in enumerate(c.operands) if o.strides[lane] not in (0, 1)]
+    packed = [n for n in apart if (c.block, c.operands[n].buffer) in chain.packed]
     packs = tuple(library.Pack(n, lane, columns) for n in packed)
     return library.NestPlan(
         lane, chain.lanes, tile, tile, c.written, c.spatial, packs, threads=False

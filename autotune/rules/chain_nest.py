@@ -62,8 +62,9 @@ class ChainNest:
     def pack(self, product: str, operand: str) -> None:
         """Read an operand in panels of as many columns as a register tile has."""
         c = library.find_contraction(self.sch, product)
-        at = [o.buffer for o in c.operands].index(operand)
-        panels = library.Pack(at, c.spatial[-1], self.vector)
+        lane, found = c.spatial[-1], enumerate(c.operands)
+        at = next(n for n, o in found if o.buffer == operand and o.strides[lane] not in (0, 1))
+        panels = library.Pack(at, lane, self.vector)
         library.pack(self.sch, c, panels, c.written, self.parallel)
 
     def finish_stages(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from autotune.rules.alternatives import (
 from autotune.rules.generate import sketches, sketches_of
 from autotune.rules.planned import PlannedSketch
 from autotune.space import Candidate, Space
+from schedule import Refusal
 from tensorir import DEFAULT_NUMERICS, Device, PrimFunc
 
 SURELY = 1.1
@@ -175,8 +177,11 @@ def _defaults(space: Space, constants: Collection[str]) -> Iterator[Candidate]:
         assert isinstance(sketch, PlannedSketch)
         groups.setdefault(sketch.algorithm, []).append(sketch)
     for group in groups.values():
-        sketch = default_sketch(group, constants)
-        yield Candidate(sketch.name, sketch.default(constants))
+        best = default_sketch(group, constants)
+        for sketch in (best, *(other for other in group if other is not best)):
+            with suppress(Refusal):  # of all nests that a plan puts first, which `describe` tells
+                yield Candidate(sketch.name, sketch.default(constants))
+                break
 
 
 def default_candidate(space: Space, constants: Collection[str] = ()) -> Candidate:

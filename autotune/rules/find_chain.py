@@ -12,7 +12,7 @@ from autotune.rules.group import Group, Refused, instances, output_store, size, 
 from autotune.rules.lanes import reduces_by_one
 from autotune.rules.ranked import group_contraction
 from autotune.rules.runs import contiguous_run, run_length
-from schedule import Schedule
+from schedule import Schedule, library
 from tensorir import Block, Cpu, IterKind, Var, body_loads, dtype, variables
 
 IDLE = 1.25
@@ -223,16 +223,15 @@ def _gathered(sch: Schedule, stage: Stage) -> list[str] | None:
     c = group_contraction(sch, Group(stage.block))
     if c is None:
         return None
-    rows, found = set(spatial[:-1]), []
+    rows, found, lane = set(spatial[:-1]), [], c.spatial[-1]
     extents = {it.var: size(it.extent) for it in block.iters}
-    for load in body_loads(block):
-        step = stride_in(load, spatial[-1], block)
-        if step not in (0, 1):
-            at = [o.buffer for o in c.operands].index(load.buffer.name)
-            if not c.can_pack(at, c.spatial[-1]):
+    for n, operand in enumerate(c.operands):
+        if operand.strides[lane] not in (0, 1):
+            load = library.load_of(block, c, operand)
+            if load is None or not c.can_pack(n, lane):
                 return None
             apart = {v for index in load.indices for v in variables(index)}
             if prod(extents[v] for v in rows if v not in apart) < PACK_FROM:
                 return None
-            found.append(load.buffer.name)
+            found.append(operand.buffer)
     return found

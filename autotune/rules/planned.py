@@ -14,7 +14,7 @@ from autotune.choices import Choice, freeze
 from autotune.rules.plan import Plan, Values
 from autotune.space import Sketch
 from autotune.streams import Column
-from schedule import Schedule, ScheduleError
+from schedule import Refusal, Schedule
 from tensorir import weakest
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class PlannedSketch(Sketch):
         found = [f"one of {self.ways:,} ways to combine plans"] * (self.ways > 1)
         try:
             made = [self.build(self.values()).numerics, *(plan.numerics for plan in self.plans)]
-        except ScheduleError as error:
+        except Refusal as error:
             made = []
             found.append(f"impossible: values that need no tuning: {error.headline}")
         if made and weakest(made) != "bitwise":

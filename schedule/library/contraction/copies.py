@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import lcm, prod
 
 from schedule.errors import Refusal
+from schedule.library.contraction.again import with_own_buffer
 from schedule.library.contraction.axes import FAR, Contraction, Digit, Operand, flat_strides
 from schedule.library.contraction.digits import digits_read
 from schedule.library.contraction.normalise import sorted_axes
@@ -19,7 +20,7 @@ from schedule.library.contraction.places import (
 from schedule.library.contraction.plan import Pack
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
-from tensorir import body_loads, int_value
+from tensorir import Load, body_loads, int_value
 
 LONGEST = 256
 """Iterations of a loop that becomes vectors without a loop around them."""
@@ -32,15 +33,15 @@ def pack(sch: Schedule, c: Contraction, what: Pack, steps: tuple[int, ...], para
     """Read an operand through a copy: panels of `width` values of an axis, in each the steps in
     their order, the values of the axis last. Returns the block that copies.
 
-    Requires that the operand is read at one place, the axis there at values of its own.
+    Requires that the axis is there at values of its own.
     """
-    operand = c.operands[what.operand]
+    operand, alone = c.operands[what.operand], True
+    if len(_read(sch, c, operand)) > 1:  # as other operands
+        operand, alone = with_own_buffer(sch, c, what.operand), False
     node = sch.state.block(c.block)
-    found = [load for load in body_loads(node) if load.buffer.name == operand.buffer]
-    if len(found) != 1:
-        raise Refusal(f"{operand.buffer!r} is read at {len(found)} places; it is not packed")
-    indices = found[0].indices
-    own = digits_read(node, c, found[0], sch.state.analyzer())
+    (load,) = _read(sch, c, operand)
+    indices = load.indices
+    own = digits_read(node, c, load, sch.state.analyzer())
     rest: list[tuple[int, str]] = []  # what else is read, with the step that it belongs to
     for at in range(len(indices)):
         if not any(text.startswith(f"d{at}") for text in own.values()):
@@ -62,9 +63,16 @@ def pack(sch: Schedule, c: Contraction, what: Pack, steps: tuple[int, ...], para
     whole = axis.extent is not None and axis.extent % what.width == 0 and _fills(operand, own)
     text = f"{', '.join(f'd{n}' for n in range(len(indices)))}: {', '.join(dims)}"
     sch.transform_layout(copier, store_of(sch, copier).buffer.name, text, None if whole else 0)
+    if not alone and operand.pad is not None:
+        sch.compute_inline(operand.pad)
     straight = own[axis.digits[-1]].startswith(f"d{len(indices) - 1}")
     _finish(sch, copier, straight, parallel)
     return copier
+
+
+def _read(sch: Schedule, c: Contraction, operand: Operand) -> list[Load]:
+    node = sch.state.block(c.block)
+    return [load for load in body_loads(node) if load.buffer.name == operand.buffer]
 
 
 def _fills(operand: Operand, own: Mapping[Digit, str]) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from schedule.analysis.products import products
+from schedule.library.contraction.again import load_of
 from schedule.library.contraction.axes import (
     Access,
     Axis,
@@ -123,7 +124,7 @@ def _find(
     raw = ordered_axes(raw, moving)
     apart = (None if windows else one_is_window) if merged else move_two_indices
     made = sorted_axes(merged_axes(raw, apart))
-    return _with_own(node, made, found, still, sch.state.analyzer())
+    return _with_own(node, made, still, sch.state.analyzer())
 
 
 def _shared(sch: Schedule, block: str) -> set[Var]:
@@ -145,16 +146,14 @@ def _operands(
         )
 
 
-def _with_own(
-    node: Block, c: Contraction, found: Sequence[Load], still: set[Var], analyzer: Analyzer
-) -> Contraction:
-    """With the axes at whose values alone each operand is read that is read at one place, which is
-    the same in all steps."""
+def _with_own(node: Block, c: Contraction, still: set[Var], analyzer: Analyzer) -> Contraction:
+    """With the axes at whose values alone each operand is read that is the same in all steps."""
 
     def read(o: Operand) -> Operand:
-        places = [load for load in found if load.buffer.name == o.buffer]
-        alone = len(places) == 1 and still.isdisjoint(variables(places[0]))
-        return replace(o, own=axes_read(node, c, places[0], analyzer)) if alone else o
+        load = load_of(node, c, o)
+        if load is None or not still.isdisjoint(variables(load)):
+            return o
+        return replace(o, own=axes_read(node, c, load, analyzer))
 
     return replace(c, operands=tuple(map(read, c.operands)))
 

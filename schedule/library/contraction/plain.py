@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from schedule.analysis.uses import is_output
 from schedule.errors import Refusal
+from schedule.library.contraction.again import read_apart
 from schedule.library.contraction.axes import Contraction
 from schedule.library.contraction.find import find_contraction
 from schedule.library.contraction.places import axis_texts, followers, lay_out, layout, store_of
 from schedule.library.contraction.stage import stage_axes
 from schedule.schedule import Schedule
-from tensorir import IterKind, Load, Var, body_loads, checked, variables
+from tensorir import Buffer, IterKind, Load, Var, body_loads, checked, variables
 
 
 def on_axes(
@@ -41,18 +42,22 @@ def on_axes(
 
 
 def plain_form(sch: Schedule, c: Contraction, order: Sequence[int] = ()) -> list[str]:
-    """`on_axes`, and copies of the operands that are not read at variables, with a dimension for
-    each axis; return all copies that this makes.
+    """`on_axes`, and copies of the operands that are not read at variables, or are of a buffer that
+    another one is of, with a dimension for each axis; return all copies that this makes.
 
-    So the product that stores at `[i, j // 16, j % 16]` or `[j, i]` is one of matrices again.
+    So the product that stores at `[i, j // 16, j % 16]` or `[j, i]` is one of matrices again, and
+    so is that of a matrix and itself.
 
     Raises ScheduleError as `on_axes` does.
     """
     writer = on_axes(sch, c, order)
     node = sch.state.block(c.block)
     own = {it.var for it in node.iters}
-    odd = [load for load in body_loads(node) if not own.issuperset(load.indices)]
-    copies = [_copied(sch, c, load, order or c.spatial) for load in odd]
+    first: dict[Buffer, Load] = {}
+    again = [x for x in body_loads(node) if first.setdefault(x.buffer, x) is not x]
+    copies = [read_apart(sch, c.block, load) for load in again]
+    odd = [load for load in first.values() if not own.issuperset(load.indices)]
+    copies += [_copied(sch, c, load, order or c.spatial) for load in odd]
     return [*copies, *([writer] if writer else [])]
 
 

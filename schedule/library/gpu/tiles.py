@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from schedule.library.all_or_nothing import all_or_nothing
+from schedule.library.contraction.again import with_own_buffer
 from schedule.library.contraction.axes import Contraction
 from schedule.library.contraction.digits import digits_read
 from schedule.library.contraction.find import find_contraction
@@ -38,7 +39,7 @@ from schedule.library.gpu.thread_sums import operands_of, shared_terms, thread_s
 from schedule.library.gpu.tile_plan import Cut, TilePlan
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
-from tensorir import ADDRESSES, Expr, Gpu, IterKind, Load, Store, body_loads, dtype, walk_exprs
+from tensorir import ADDRESSES, Gpu, IterKind, body_loads, dtype
 
 WRITTEN_OUT = 1024
 """Operations of a thread in one step that are written out, at most."""
@@ -203,27 +204,8 @@ class _Tiles:
         names = [o.buffer for o in operands]
         for n in self.plan.shared:
             if names.count(names[n]) > 1:
-                maker = str(self.sch.cache_value(self.c.block, self.place_of(n)))
-                own = store_of(self.sch, maker).buffer.name
-                operands[n] = replace(operands[n], buffer=own, pad=maker)
+                operands[n] = with_own_buffer(self.sch, self.c, n)
         return replace(self.c, operands=tuple(operands))
-
-    def place_of(self, operand: int) -> list[int]:
-        """Where in the value of the block an operand is read first: it is told from others of its
-        buffer by the variables that it moves with."""
-        node, axes = self.sch.state.block(self.c.block), self.c.axes
-        moving = [axes[n] for n, step in enumerate(self.c.operands[operand].strides) if step != 0]
-        own = {node.iters[digit.place].var for axis in moving for digit in axis.digits}
-        store = node.body
-        assert isinstance(store, Store)
-        found: dict[Expr, list[int]] = {store.value: []}
-        for e in walk_exprs(store.value, into=lambda e: not isinstance(e, Load)):
-            if isinstance(e, Load) and e.buffer.name == self.c.operands[operand].buffer:
-                if own == {var for index in e.indices for var in index.variables}:
-                    return found[e]
-            for n, part in enumerate(e.operands):
-                found.setdefault(part, [*found[e], n])
-        raise AssertionError(f"{self.c.block} does not read operand {operand}")
 
     def held(self) -> list[str]:
         """The buffers of which a thread keeps what it reads of them in a step in registers: used

@@ -1,0 +1,69 @@
+"""Operands of one buffer that a contraction reads in several places, as a matrix times itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from schedule.errors import Refusal
+from schedule.library.contraction.axes import Axis, Contraction, Operand
+from schedule.library.contraction.places import store_of
+from schedule.schedule import Schedule
+from tensorir import Block, Expr, Load, Store, Var, body_loads, int_value, variables, walk_exprs
+
+
+def with_own_buffer(sch: Schedule, c: Contraction, operand: int) -> Operand:
+    """Read an operand, and no other of its buffer, from a buffer of its own, which the block `pad`
+    of what is returned fills. That buffer has a dimension for each variable that moves it.
+
+    ScheduleError where what is read there cannot be computed ahead.
+    """
+    node = sch.state.block(c.block)
+    load = load_of(node, c, c.operands[operand])
+    if load is None:
+        name = c.operands[operand].buffer
+        raise Refusal(f"{name!r} is read in several places by the same variables")
+    maker = read_apart(sch, c.block, load)
+    buffer, node = store_of(sch, maker).buffer, sch.state.block(c.block)
+    (load,) = [load for load in body_loads(node) if load.buffer is buffer]
+    steps = {it.var: [_step(axis, at) for axis in c.axes] for at, it in enumerate(node.iters)}
+    return replace(
+        c.operands[operand], buffer=buffer.name, param=False, pad=maker,
+        shape=tuple(int_value(size) for size in buffer.shape),
+        dims=tuple(tuple(steps[index]) for index in load.indices if isinstance(index, Var)),
+    )  # fmt: skip
+
+
+def _step(axis: Axis, place: int) -> int:
+    """How far a variable moves with an axis."""
+    return next((digit.lower for digit in axis.digits if digit.place == place), 0)
+
+
+def load_of(node: Block, c: Contraction, operand: Operand) -> Load | None:
+    """The load of the block of `c` that is an operand: it is told from others of its buffer by the
+    variables that it moves with. None where several move with these."""
+
+    def used(n: int) -> set[Var]:
+        return {node.iters[digit.place].var for digit in c.axes[n].digits}
+
+    every = set[Var]().union(*map(used, range(len(c.axes))))
+    own = set[Var]().union(*(used(n) for n, step in enumerate(operand.strides) if step != 0))
+    loads = [load for load in body_loads(node) if load.buffer.name == operand.buffer]
+    found = [load for load in loads if len(loads) == 1 or variables(load) & every == own]
+    return found[0] if len(found) == 1 else None
+
+
+def read_apart(sch: Schedule, block: str, load: Load) -> str:
+    """Let a block of its own read what `load`, and no other, is in the value of a block."""
+    return str(sch.cache_value(block, _place(sch.state.block(block), load)))
+
+
+def _place(node: Block, load: Load) -> list[int]:
+    store = node.body
+    assert isinstance(store, Store)
+    found: dict[Expr, list[int]] = {store.value: []}
+    for e in walk_exprs(store.value, into=lambda e: not isinstance(e, Load)):
+        if e is load:
+            return found[e]
+        for n, part in enumerate(e.operands):
+            found.setdefault(part, [*found[e], n])
+    raise AssertionError(f"{node.name} does not read {load!r}")
