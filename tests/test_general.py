@@ -57,6 +57,7 @@ def assert_means_the_same(form: Form, plain, arrays) -> None:
         assert off <= allowed, form.name
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("row", DIFFERENT, ids=lambda row: row.name)
 def test_forms_mean_what_the_plain_program_means(row):
     plain = workload(row).func

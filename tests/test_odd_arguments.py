@@ -72,6 +72,7 @@ OF_SCHEDULES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("function", OF_SCHEDULES, ids=lambda f: f.__name__)
 def test_functions_of_schedules(function):
     func = product()

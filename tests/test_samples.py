@@ -56,3 +56,14 @@ def test_a_sample_has_its_share_of_each_value_of_each_parameter(conftest):
     assert all(15 <= sum(f"-{y}]" in name for name in taken) <= 35 for y in "ab")
     plain = SimpleNamespace(name="test_it", get_closest_marker=lambda _: None)
     assert conftest.in_sample(plain)
+
+
+def test_each_case_is_drawn_by_some_of_many_trees(conftest, monkeypatch):
+    names = [f"test_it[{x}]" for x in range(100)]
+    mark = pytest.mark.sampled(3).mark
+    items = [SimpleNamespace(name=name, get_closest_marker=lambda _: mark) for name in names]
+    taken = []
+    for seed in range(0, 1 << 32, 1 << 27):
+        monkeypatch.setattr(conftest, "draw", lambda seed=seed: seed)
+        taken.append({item.name for item in items if conftest.in_sample(item)})
+    assert set.union(*taken) == {*names} and max(map(len, taken)) <= 60

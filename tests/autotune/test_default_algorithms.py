@@ -77,6 +77,7 @@ def product(*shape, kind="float32"):
     return te.create_prim_func([x, w, ops.matmul(x, w, name="out")])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("threads", [1, 2, 16])
 @pytest.mark.parametrize("func", [
     conv(*WINS), conv(*LOSES), conv(*WINS, "NHWC"), product(64, 64, 64), product(3, 1000, 70),

@@ -112,6 +112,7 @@ WHOLE = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [*PARTS, *WHOLE])
 def test_parts_of_lines_are_written_one_after_the_other(name):
     """Each waited for memory, as no line was whole before others had been begun everywhere."""
@@ -177,6 +178,7 @@ def compare(func, expected):
     np.testing.assert_allclose(np.squeeze(made).reshape(expected(a).shape), expected(a), rtol=1e-5)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", STENCILS)
 def test_stencils_have_one_schedule_however_they_are_written(name):
     sketch, plain = (

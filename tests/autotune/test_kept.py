@@ -130,6 +130,7 @@ def firsts(base: Schedule, sch: Schedule, c: Contraction, operand: int) -> list[
     return [int(n) for n in place[inside][np.sort(first)]]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [*SMALL, *SHARED])
 def test_sums_that_wait_are_right_and_in_the_order_of_memory(
     name: str, cache: ObjectCache, samples: bool
@@ -240,6 +241,7 @@ def test_what_is_constant_is_all_that_plans_are_looked_for_with(
     assert asked == {frozenset("w")}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("numerics", ["bitwise", "reassociated"])
 @pytest.mark.parametrize("name", [*SMALL, *SHARED, *LARGE])
 def test_plans_have_such_nests_where_there_are_any(name: str, numerics: str) -> None:

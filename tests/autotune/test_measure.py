@@ -158,6 +158,7 @@ def test_parallel_builds_keep_order_and_blame(measurer):
     assert [r.median for r in results if r.ok] == [0.1, 0.2, 0.3]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("jobs", "phase"), [(1, "compile"), (1, "check"), (1, "time"), (2, "compile"), (2, "time")]
 )

@@ -91,6 +91,7 @@ def drawn(plan, sketch, count):
     return found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("make", (*ALONE, *SEVERAL))
 def test_times_of_many_decisions_are_those_of_each_alone(make, monkeypatch):
     """Whichever of them are together, and without a schedule."""

@@ -141,6 +141,7 @@ def drawn(func, count, seed=0, device=SMALL, numerics="mixed"):
 INVENTED = [row.name for row in INVENTED_QUICK]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("row", INVENTED_QUICK, ids=INVENTED)
 def test_what_is_drawn_is_legal(row):
     """At most a fifth is refused, of whatever program; and what it does to sums is known before."""
@@ -156,6 +157,7 @@ def test_what_is_drawn_is_legal(row):
             assert sch.numerics == ("reassociated" if moved else plan.least)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("row", INVENTED_QUICK, ids=INVENTED)
 def test_what_is_written_out_is_bounded(row):
     """By the loops that were made, whatever the decisions say: of one whose lanes are scalars, the

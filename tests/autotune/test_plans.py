@@ -207,6 +207,7 @@ def test_plans_of_one_nest_take_as_long(name):
     assert len(texts) == 1 and one == other
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [1, 95, 96, 97, 1000])
 def test_tasks_of_several_tiles_along_a_symbolic_axis(size, cache):
     func = product(None, 256, 2048)

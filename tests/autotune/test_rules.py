@@ -429,6 +429,7 @@ PIXELS = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "int16"])
 @pytest.mark.parametrize("shape", [(5, 37, 3), (3, 64, 4), (1, 7, 2), (2, 1, 3)])
 @pytest.mark.parametrize("name", PIXELS)

@@ -51,6 +51,7 @@ def steps(func, **options):
     return [step.name for step in sch.trace.instructions], sch
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("of", TERMS)
 def test_defaults_make_large_operands_once(of):
     """Whatever they are called; without regrouping products where floats keep the text's."""
@@ -73,6 +74,7 @@ def test_not_where_it_is_hardly_used_again():
     assert not any("ahead" in name for name in space.sketches)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 @pytest.mark.parametrize("of", TERMS)
 def test_searches_have_it_and_it_is_right(cache, of, dtype):
@@ -97,6 +99,7 @@ def test_searches_have_it_and_it_is_right(cache, of, dtype):
     assert any(move.name in name for name in make_space(func, CPU).sketches)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [256, 1000])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int16"])
 def test_what_is_converted_again_and_again_is_converted_once(cache, dtype, size):

@@ -113,6 +113,7 @@ def test_a_symbolic_batch():
     np.testing.assert_array_equal(got, reference(func, *inputs)[0])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CASES)
 def test_bitwise_spaces_keep_the_order_of_sums(name):
     space = make_space(CASES[name], device_of(resolve(TARGET)), "bitwise")

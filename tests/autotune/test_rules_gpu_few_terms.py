@@ -95,6 +95,7 @@ ROWS = {
 """What is computed of rows of few elements."""
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize(
     ("terms", "kind"),

@@ -85,6 +85,7 @@ TURNED = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", TURNED)
 def test_what_is_turned_is_in_tiles_of_many_sectors(name):
     func, most = TURNED[name]

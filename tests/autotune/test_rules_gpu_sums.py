@@ -47,6 +47,7 @@ AFTER = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SUMS)
 @pytest.mark.parametrize("kind", ["float32", "float16"])
 def test_what_is_done_to_sums_changes_nothing_of_their_plan(name, kind):
@@ -132,6 +133,7 @@ BEFORE = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", RUNNING)
 def test_what_scans_read_is_computed_by_those_that_scan(name, cache):
     """It was written and read once more, by a kernel of its own."""

@@ -48,6 +48,7 @@ def einsum(equation: str, **sizes: int) -> PrimFunc:
 TERMS = [f"a{p}{q},{b}->ab" for p, q in ("cd", "dc") for b in map("".join, permutations("bcd"))]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("equation", TERMS)
 @pytest.mark.parametrize("terms", [{"c": 16, "d": 64}, {"c": 256, "d": 4}])
 def test_terms_in_several_axes_take_about_as_long_as_in_one(equation, terms):
@@ -61,6 +62,7 @@ def test_terms_in_several_axes_take_about_as_long_as_in_one(equation, terms):
     assert found <= 1.25 * plain
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("equation", TERMS[::5])
 @pytest.mark.parametrize("kind", ["three axes", "two axes"])
 def test_terms_in_several_axes_are_summed(equation, kind, cache):

@@ -117,6 +117,7 @@ ALL = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("rule", "device"), ALL, ids=[f"{device.kind}-{rule.__name__}" for rule, device in ALL]
 )

@@ -200,6 +200,7 @@ SCALED: dict[str, tuple[str, Form]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SCALED)
 def test_other_sums_have_partial_sums_too(name: str, cache: ObjectCache) -> None:
     kind, make = SCALED[name]

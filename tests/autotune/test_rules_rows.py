@@ -186,6 +186,7 @@ ROWS = {
 """Short rows that are written in other ways, or of other types."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ROWS)
 def test_short_rows_lie_in_lanes_however_they_are_written(name: str) -> None:
     func = ROWS[name]
@@ -228,6 +229,7 @@ def test_other_rows_are_not_turned(shape: tuple[int, ...], axis: int) -> None:
     assert not any("short_rows" in name for name in space.sketches)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("f", "numpy", "shape", "dtype"),
     [
@@ -269,6 +271,7 @@ def test_few_queries_do_not_pack_their_keys(queries: int, keys: int) -> None:
     np.testing.assert_allclose(found, reference(func, *data)[0], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("f", "numpy"),
     [

@@ -73,6 +73,7 @@ STEPS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", STEPS)
 def test_products_in_steps_have_the_plans_of_products(name, cache):
     """Operands that all steps read are packed once, ahead of them; gathered lanes took 25 times as
@@ -175,6 +176,7 @@ READ = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", READ)
 def test_states_lie_as_what_reads_them_wants(name, threads):

@@ -43,6 +43,7 @@ def sums_of_found_rows(kind, rows=16, columns=128):
     return [table, at, te.compute((rows, columns), lambda i, j: te.sum(found(i, j), axis=k))]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["float32", "float64", "int32"])
 @pytest.mark.parametrize("sizes", [{}, {"rows": 7}, {"columns": 200}])
 @pytest.mark.parametrize(

@@ -88,6 +88,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_several_values_are_reduced_in_lanes(name):
     make, rule = PROGRAMS[name]

@@ -43,6 +43,7 @@ def checked(name, shape, attrs, dtype, target="c"):
 TARGETS = ("c", "c -march=haswell", "c -threads=1 -vector_bits=128")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", range(len(POOLS)), ids=lambda n: f"{POOLS[n][0]} {n}")
 def test_pools(number):
     """Each for two of the three targets."""

@@ -113,6 +113,7 @@ SHAPES = [((183, 197), "float32"), ((1030, 33), "float64"), ((61, 600), "uint8")
           ((9, 61, 67), "int32"), ((5, 3), "float32"), ((4, 1), "float16")]  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("shape", "dtype"), SHAPES, ids=str)
 @pytest.mark.parametrize("then", [None, 2])
 def test_defaults_are_right(shape, dtype, then):

@@ -64,6 +64,7 @@ def search(space, name, trials, measure=bowl, batch=4, until=None):
     return measured
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("sizes", [(), (1,), (1, 1), (3,), (2, 3)])
 def test_a_space_smaller_than_a_batch_is_used_up(name, sizes):

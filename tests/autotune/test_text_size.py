@@ -61,6 +61,7 @@ def test_places_computed_in_floats_are_not_written_out(target):
     assert long < 1.2 * short and long < 40_000
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("columns", [256, 512, 1024])
 def test_many_reads_of_a_wide_row_are_not_written_out(target, columns):

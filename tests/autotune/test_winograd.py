@@ -103,6 +103,7 @@ def test_weights_beyond_the_last_cache_come_from_memory():
     assert near.keys() == far.keys() and all(near[p] < far[p] for p in near if not p.rows)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("threads", [1, 2, 64])
 @pytest.mark.parametrize("constants", [(), ("w",)])
 @pytest.mark.parametrize("sizes", [(1, 64, 64, 56), (1, 512, 512, 7), (3, 16, 24, 9), (1, 7, 5, 9)])

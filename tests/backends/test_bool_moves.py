@@ -42,6 +42,7 @@ def kernel_of(move, shape, dtype, target="c"):
     return build(default_schedule(te.create_prim_func([x, MOVES[move][0](x)]), target), target)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("move", ["transpose", "pad", "every other"])

@@ -16,6 +16,7 @@ REGRESSIONS = [7, 86]
 """An init that ran again in each iteration of a loop of no variable."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [*range(4000, 4026), *REGRESSIONS])
 def test_traces(seed):
     gpu_checks.check(seed)

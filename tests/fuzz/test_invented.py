@@ -23,6 +23,7 @@ import invented_checks  # noqa: E402
 from network_checks import check_default, check_schedule  # noqa: E402
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_seeds_have_no_findings(seed):
     row = invented_checks.check_seed(seed)

@@ -36,6 +36,7 @@ def never_ended():
     return killed_searches.whole(case_of())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("after", (0, 1, 3, 5, 7))
 def test_ended_after_some_trials(after, never_ended):
     """Before the first, inside of batches of three and between them, and after the last."""

@@ -85,6 +85,7 @@ def compare(found, expected):
         np.testing.assert_allclose(a.reshape(b.shape), b, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(40))
 def test_memory_primitives_keep_the_meaning(seed):
     rng = random.Random(seed)

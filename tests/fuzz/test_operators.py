@@ -30,6 +30,7 @@ TOLERANCE = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 3e-5, "float64": 1e
 MAX_STEPS = 12
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(60))
 def test_a_random_schedule_of_a_random_operator(seed):
     pick = random.Random(seed).choice

@@ -32,6 +32,7 @@ def parallel_unchecked():
     del REGISTRY["hasty_parallel"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_schedules_have_no_races(seed):
     """Values, bounds, uninitialised reads and races of what the fuzzer draws."""

@@ -317,6 +317,7 @@ RUNNING = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", RUNNING)
 def test_threads_share_rows_of_a_scan(name, monkeypatch):
     """Blocks of eight threads have forty elements; what is longer is cut."""

@@ -91,6 +91,7 @@ def follow(trace, other, names):
             raise AssertionError(said) from error
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(20))
 def test_random_schedules_under_other_names(seed):
     rng = random.Random(seed)

@@ -41,6 +41,7 @@ def summed(how):
     return te.create_prim_func([a, c])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("make", [reading, summed], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("how", READS)
 def test_what_can_be_packed_is_packed(make, how):

@@ -145,6 +145,7 @@ CASES: dict[str, tuple[Callable[[], PrimFunc], int, int]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CASES)
 def test_lanes_are_added_up_with_each_tile(name: str, cache: ObjectCache) -> None:
     make, count, rows = CASES[name]

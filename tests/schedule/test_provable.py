@@ -34,6 +34,7 @@ def ask(sch, rng):
         sch.fuse(*loops[first : first + rng.choice([2, 2, 3])])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_chains(seed, check):
     rng = random.Random(seed)

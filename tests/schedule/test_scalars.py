@@ -94,6 +94,7 @@ def inputs(func, sizes):
     return [rng.integers(-9, 10, shape).astype("int32")]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("make", CASES)
 @pytest.mark.parametrize("request_", REQUESTS)
 def test_schedules_of_programs_with_numbers_keep_their_meaning(make, request_):

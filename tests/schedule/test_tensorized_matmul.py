@@ -68,6 +68,7 @@ def here(intrinsic):
     return find_intrin(intrinsic).runs_on(resolve("c").features)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("intrinsic", "sizes", "by_columns"), CASES)
 def test_every_size(intrinsic, sizes, by_columns):
     sch = Schedule(product(*sizes, KINDS[intrinsic], by_columns))
@@ -244,6 +245,7 @@ def test_an_epilogue_follows():
     np.testing.assert_array_equal(build(sch)(*inputs), reference(sch.definition, *inputs)[0])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("by_columns", [False, True])
 @pytest.mark.parametrize("pack", ["root", "panel", "block"])
 @pytest.mark.parametrize("sizes", [(5, 48, 64), (3, 16, 1300), (13, 130, 67)])

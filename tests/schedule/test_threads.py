@@ -255,6 +255,7 @@ class TestCrossThreadReduction:
         sch.decompose_reduction("C", "k")
         refused(sch.bind, "k", "threadIdx.x", match="'k' reduces, but .* init was split off")
 
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize("axes", TUPLE_AXES)
     @pytest.mark.parametrize("name", TUPLES)
     def test_tuples_are_combined_as_a_whole(self, name, axes):

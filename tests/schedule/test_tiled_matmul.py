@@ -104,6 +104,7 @@ FORMS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("turned", [False, True])
 def test_matrix_form(name, turned):

@@ -67,6 +67,7 @@ STEPS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("steps", STEPS, ids=str)
 @pytest.mark.parametrize("extent", EXTENTS)
 def test_primitives_keep_the_meaning(extent, steps):
@@ -254,6 +255,7 @@ def test_an_init_does_not_pass_what_else_is_written():
     np.testing.assert_array_equal(interpret(sch.func, a)[0], want)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_schedules(seed):
     pick = random.Random(seed).choice

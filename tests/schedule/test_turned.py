@@ -63,6 +63,7 @@ def turn(sch, block, batch, image, lanes, pixels, more_rows=False):
 CASES = [((), (16,)), ((), (13,)), ((2,), (7,)), ((2, 3), (5,)), ((), (3, 11)), ((2,), (3, 5))]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("batch", "image"), CASES, ids=str)
 @pytest.mark.parametrize(("rows", "more_rows"), [(16, False), (11, False), (11, True)])
 def test_any_rank_and_size(check, batch, image, rows, more_rows):

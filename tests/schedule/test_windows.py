@@ -88,6 +88,7 @@ def rows_of_registers(sch, rows, lanes):
 SHAPES = [(24, 32), (23, 37), (1, 40), (7, 1), (5, 11, 19)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("place", ["inside", "ahead", "by rows"])
 def test_rows_of_registers(shape, place):

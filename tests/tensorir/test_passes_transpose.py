@@ -40,6 +40,7 @@ def shuffles(func):
     return format_func(func).count("shuffle(")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kinds", [("unrolled", "vectorized"), ("vectorized", "unrolled")])
 @pytest.mark.parametrize(
     ("height", "width", "bits", "count"),
@@ -83,6 +84,7 @@ def beside(A: {dtype}[{cells}], B: {dtype}[{cells}]):
 """
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", ["f32", "i16", "f64"])
 @pytest.mark.parametrize("width", [4, 8, 14, 16, 33])
 @pytest.mark.parametrize("height", [5, 7, 9, 13, 14, 15, 29, 31])

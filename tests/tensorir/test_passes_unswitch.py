@@ -109,6 +109,7 @@ def product(m: object, n: int, k: int) -> PrimFunc:
     return te.create_prim_func([a, b, ops.matmul(a, b, name="c")], name="product")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rows", [0, 1, 2, 5, 6, 7, 11, 12, 257, 258, 263])
 def test_every_number_of_rows_has_its_loop(rows: int) -> None:
     func = product(te.var("m"), 70, 33)

@@ -191,6 +191,7 @@ def test_stages_of_a_graph(tmp_path):
             assert (abs(made - value) <= bound).all() and found == longest
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("func", CASES, ids=lambda func: func.name)
 def test_default_schedules(func, tmp_path):
     """Of the program itself, and of the one in which it is a stage between two others."""

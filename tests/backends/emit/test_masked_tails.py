@@ -43,6 +43,7 @@ def rows(columns, dtype, lanes=16):
     return sch
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("march", MARCHES[:-1])
 @pytest.mark.parametrize("columns", [1, 3, 7, 13, 31, 100])
 @pytest.mark.parametrize(

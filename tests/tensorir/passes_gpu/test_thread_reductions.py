@@ -67,6 +67,7 @@ def test_any_order_of_loops(loops):
     assert counts(low, Exchange) == 5
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("x", "y"), [(4, 8), (8, 4), (8, 16), (32, 3), (3, 5), (6, 8), (1, 7), (5, 1), (64, 2)]
 )
@@ -79,6 +80,7 @@ def test_two_axes(x, y):
         check_passes(row_sum(size, f"k * {x * y} + u * {x} + t", "for k in range(2):", *loops))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("x", "y"), [(4, 8), (8, 6), (3, 4), (32, 2), (33, 2), (1, 5), (24, 4), (8, 40)]
 )

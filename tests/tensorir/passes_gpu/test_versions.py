@@ -57,6 +57,7 @@ def test_double_buffers(shape):
     assert_all_needed(low, *arrays_of(low))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("stages", "versions"), [([0, 0, 1], 2), ([0, 0, 2], 4), ([0, 1, 2], 4)])
 @pytest.mark.parametrize("shape", [(16, 16, 20), (16, 16, 15)])
 def test_as_many_versions_as_stages(shape, stages, versions):
