@@ -125,14 +125,14 @@ def _as_one(far: int | None, near: int | None, extent: int | None) -> int | None
 
 
 def ordered_axes(c: Contraction, order: Sequence[int]) -> Contraction:
-    """The axes of these positions, in this order."""
+    """The axes of these positions, in this order; others, which have one value, go."""
 
     def pick(access: A) -> A:
         dims = tuple(tuple(row[n] for n in order) for row in access.dims)
         return replace(access, dims=dims, strides=tuple(access.strides[n] for n in order))
 
     def read(o: Operand) -> Operand:
-        return replace(pick(o), own=frozenset(order.index(n) for n in o.own))
+        return replace(pick(o), own=frozenset(order.index(n) for n in o.own if n in order))
 
     written = tuple(order.index(n) for n in c.written if n in order)
     return replace(

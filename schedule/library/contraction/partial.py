@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from schedule.errors import Refusal
 from schedule.library.contraction.axes import Access, Axis, Contraction, Digit, Operand
-from schedule.library.contraction.normalise import sorted_axes
+from schedule.library.contraction.normalise import ordered_axes, sorted_axes
 from schedule.library.contraction.places import axis_loops, loops_by_place, own_loops, store_of
 from schedule.library.contraction.plan import Partial
 from schedule.schedule import Schedule
@@ -34,8 +34,6 @@ def with_partial(c: Contraction, what: Partial) -> Contraction:
 
     def cut(steps: Sequence[int | None]) -> tuple[int | None, ...]:
         step = steps[what.axis]
-        if rest == 1:
-            return tuple(steps)
         far = 0 if step == 0 else None if step is None or apart is None else step * apart
         left = None if step is None else step * scale
         return (*steps[: what.axis], left, *steps[what.axis + 1 :], far)
@@ -44,7 +42,7 @@ def with_partial(c: Contraction, what: Partial) -> Contraction:
         dims = tuple(cut(row) for row in access.dims)
         return replace(access, dims=dims, strides=cut(access.strides))
 
-    place = what.axis if rest == 1 else len(c.axes)  # of the part that becomes spatial
+    place = len(c.axes)  # of the part that becomes spatial
 
     def read(o: Operand) -> Operand:
         added = {place} if what.axis in o.own else set()
@@ -52,15 +50,15 @@ def with_partial(c: Contraction, what: Partial) -> Contraction:
 
     sums = _with_dimension(moved(c.sums), count, place, last=lanes)
     axes = [*c.axes, Axis((Digit(ADDED, 1, count),), reduce=False)]
-    axes[what.axis] = Axis((Digit(LEFT, 1, rest),), reduce=True) if rest != 1 else axes.pop()
+    axes[what.axis] = Axis((Digit(LEFT, 1, rest),), reduce=True)
     missing = 0 if outer is None or inner is None else outer * inner - (extent or 0)
     made = replace(
         c, axes=tuple(axes), operands=tuple(map(read, c.operands)), sums=sums,
-        written=tuple(n for n in c.written if n != what.axis or rest != 1),
         result=moved(c.result) if lanes else sums, last=c.last if lanes else c.block,
         missing=missing if lanes else c.missing, numbers=tuple(cut(row) for row in c.numbers),
     )  # fmt: skip
-    return sorted_axes(made)
+    left = [n for n in range(place + 1) if n != what.axis or rest != 1]
+    return sorted_axes(ordered_axes(made, left))
 
 
 def _with_dimension(sums: Access, count: int | None, axis: int, last: bool) -> Access:
