@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
-from typing import NamedTuple
 
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
-from tensorir.arith.logic import negated
 from tensorir.expr import (
     COMPARISONS,
     TRUE,
@@ -24,22 +22,19 @@ from tensorir.expr import (
     Not,
     Select,
     Var,
-    all_of,
     binary,
     cast,
-    conjuncts,
     const,
     int_value,
     maximum,
     minimum,
-    select,
 )
-from tensorir.passes.facts.inequality import solve
+from tensorir.passes.vectors.chosen_lanes import ChosenLanes, Wanted
 from tensorir.passes.vectors.index_lanes import Remainder, combined, compared, remainder
 from tensorir.passes.vectors.masked_tails import REGISTERS
 from tensorir.passes.vectors.strided_loads import LEAST, some_lanes
 from tensorir.vector_expr import Broadcast, Ramp
-from tensorir.visit import certain_loads, children, loads, rebuild, transform, variables
+from tensorir.visit import certain_loads, children, loads, rebuild, transform
 
 NARROW = "int32"
 """Integers that processors convert to floats in vectors as wide as those."""
@@ -47,15 +42,6 @@ NARROW = "int32"
 
 class NotVectorizable(Exception):
     """What was asked for differs between lanes, or may only be evaluated in some of them."""
-
-
-class Wanted(NamedTuple):
-    """The lanes in which a side of a choice is wanted, None if these are not known, and what holds
-    in them; `exact` if it is wanted in all of them."""
-
-    lanes: tuple[Expr, Expr] | None
-    where: Expr
-    exact: bool
 
 
 @dataclass
@@ -172,7 +158,7 @@ class Lanes:
         masked = self._masked(e)
         if masked is not None:
             return masked
-        lanes, others = self._lanes_of(e.cond)
+        lanes, others = self._chosen.sides(e.cond)
         sides = self._side(e.a, lanes), self._side(e.b, others)
         return Select(cond, *map(self.widened, sides))
 
@@ -216,76 +202,22 @@ class Lanes:
         a = self.expr(e.a)
         if not isinstance(a, Load) or not self._maskable(a):
             return None
-        outer, low, high, _, exact = self._conditions(e.cond)
+        outer, low, high, _, exact = self._chosen.held(e.cond)
         if not exact:
             return None
         known = int_value(low) is not None and int_value(high) is not None
         if not known and isinstance(e.a, Load) and self._exists(e.a):
             return None  # a choice costs less than to find the mask
         none = Broadcast(e.b, self.count)
-        some = some_lanes(a, *self._needed(low, high), none)
+        some = some_lanes(a, *self._chosen.within(low, high), none)
         return some if outer is TRUE or some is none else Select(outer, some, none)
 
-    def _lanes_of(self, cond: Expr) -> tuple[Wanted, Wanted]:
-        """The lanes that are needed in which `cond` holds, and the other ones, where each of these
-        are neighbours."""
-        if isinstance(cond, BinOp) and cond.op == "or":
-            return self._lanes_of(negated(cond))[::-1]
-        outer, low, high, known, exact = self._conditions(cond)
-        zero, count = Const(0, dt.INDEX), Const(self.count, dt.INDEX)
-        others = Wanted(self.needed, self.where, False)
-        if not exact and low is zero and high is count and outer is TRUE:
-            return others, others
-        end = select(outer, high, zero)
-        if exact and low is zero:
-            others = Wanted(self._needed(end, count), self.where, True)
-        elif exact and high is count:
-            others = Wanted(self._needed(zero, select(outer, low, count)), self.where, True)
-        return Wanted(self._needed(low, end), all_of(self.where, known), exact), others
-
-    def _needed(self, low: Expr, high: Expr) -> tuple[Expr, Expr]:
-        """The lanes [low, high), as far as they are needed."""
-        if self.needed is None:
-            return low, high
-        return maximum(low, self.needed[0]), minimum(high, self.needed[1])
-
-    def _conditions(self, cond: Expr) -> tuple[Expr, Expr, Expr, Expr, bool]:
-        """What is the same in all lanes, and the lanes [low, high) in which the rest holds; all of
-        this, and whether it is all, or there are parts that hold in some of these lanes."""
-        low, high = Const(0, dt.INDEX), Const(self.count, dt.INDEX)
-        first: Expr = low
-        end: Expr = high
-        outer: Expr = TRUE
-        known: Expr = TRUE
-        exact = True
-        for condition in conjuncts(cond):
-            if self.expr(condition) is condition:
-                outer, known = all_of(outer, condition), all_of(known, condition)
-                continue
-            found = self._range(condition)
-            if found is None:
-                exact = False
-            else:
-                first, end = maximum(first, found[0]), minimum(end, found[1])
-                known = all_of(known, condition)
-        return outer, first, end, known, exact
-
-    def _range(self, condition: Expr) -> tuple[Expr, Expr] | None:
-        """The lanes in which `condition` holds, where these are neighbours."""
-        if condition.has_loads or not variables(condition).isdisjoint(self.vectors):
-            return None
-        if isinstance(condition, BinOp) and condition.op == "!=":
-            a, b = condition.a, condition.b
-            a, b = (a, b) if self.analyzer.prove(a <= b) else (b, a)
-            condition = binary("<", a, b) if self.analyzer.prove(a <= b) else condition
-        ranges = solve(condition, self.var, {}, self.analyzer.bounds)
-        if ranges is None or ranges[0].term is not self.var or not ranges[0].same(ranges[1]):
-            return None
-        low, high = (
-            Const(lane, dt.INDEX) if limit is None else self.analyzer.simplify(limit - self.base)
-            for limit, lane in ((ranges[0].low, 0), (ranges[0].high, self.count))
-        )
-        return low, high
+    @property
+    def _chosen(self) -> ChosenLanes:
+        return ChosenLanes(
+            self.var, self.base, self.count, self.analyzer, self.needed, self.where, self.vectors,
+            alike=lambda e: self.expr(e) is e,
+        )  # fmt: skip
 
     def _exists(self, load: Load) -> bool:
         """Whether what is loaded is an element in all iterations."""
