@@ -76,7 +76,7 @@ def some_of(space: Space, count: int, seed: int) -> list[Schedule]:
     return found
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("seed", range(36))
 def test_all_schedules_say_that_they_are(seed, target):

@@ -182,13 +182,14 @@ def places():
 KINDS = {**PROGRAMS, **{f.__name__: f for f in (tensorized, recurrence, turned, places)}}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", KINDS)
 def test_a_formula_tells_the_cycles_of_all_sketches(name):
     """Of whatever rules: the same of each candidate alone."""
     assert told_everywhere(KINDS[name]())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", list(ops.OPERATORS)[::8])
 def test_a_formula_tells_the_cycles_of_operators(name):
     assert told_everywhere(prim_func(name))

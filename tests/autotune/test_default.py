@@ -173,7 +173,7 @@ CASES = [
 """Each pair, of known sizes and of a symbolic one by turns; the last has a choice of its own."""
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("maker", "reader", "shape"), CASES)
 def test_what_reads_the_result_of_another_rule(maker, reader, shape):
     """A plan is asked of the program that the plans before it leave, in searches too."""

@@ -174,7 +174,7 @@ def chosen_forms(func: PrimFunc, kinds: tuple[str, ...]) -> list[Form]:
     return [form for form in found if form.kind in kinds or form.name in kinds]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_forms_have_the_plan_of_the_plain_program(name, samples):
     """A run of all tests has every other form."""
@@ -437,7 +437,7 @@ SMALL = {
 """Of each family a program, its plan, and forms of it, which are all there."""
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", SMALL)
 def test_forms_compute_what_the_plain_program_does(name, cache):
     func, plan, names = SMALL[name]

@@ -51,7 +51,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["float32", "float16"])
 @pytest.mark.parametrize(("shape", "axis", "by"), CASES)
 def test_no_point_that_formulas_leave_out_is_better(

@@ -37,7 +37,7 @@ def drawn(c, rng, count):
     return [found[0], *rng.sample(found, min(count, len(found)))]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("number, name", list(enumerate(PROGRAMS)), ids=PROGRAMS)
 def test_plans_compute_what_the_program_computes(number, name, cache):
     """The first of each program, and of every other one some plan; test_rules.py draws more."""

@@ -80,7 +80,7 @@ def assert_names_are_nothing(
     return schedule
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("number", range(len(ROWS)), ids=lambda n: ROWS[n].name)
 def test_a_renamed_row_gets_the_same_schedule(number):
     row = ROWS[number]

@@ -229,7 +229,7 @@ def check(func: PrimFunc, space, candidate, compiled: bool, **sizes: int) -> Non
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", CASES)
 def test_the_default_and_samples(name):
     """Interpreted; the default and the samples of every third program compiled too."""

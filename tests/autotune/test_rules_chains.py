@@ -90,7 +90,7 @@ def scheduled(func: PrimFunc) -> Schedule:
     return sketch.build(sketch.values())
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("name", "form"), FORMS)
 def test_rows_are_found_in_all_forms(name, form):
     """All sums are in one nest, and results are the same."""

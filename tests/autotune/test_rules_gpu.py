@@ -116,7 +116,7 @@ RULED = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", RULED)
 def test_each_family_has_its_rule_and_is_right(name, cache):
     func, expected = RULED[name]
@@ -240,7 +240,7 @@ MOVED = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", MOVED)
 def test_memory_is_read_and_written_once(name):
     """By the estimate, which counts what the emulator does; and without conflicts of banks."""

@@ -113,7 +113,7 @@ def test_sectors_of_short_rows_are_moved_once(name, terms, kind, samples):
         assert moved <= MEMORY.most * sum(work.bytes for work in works), shape
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize("shape", [(77, 4), (3, 35, 2), (45, 3), (300, 7), (5, 3, 2, 6)])
 def test_short_rows_are_right(name, shape, cache):

@@ -103,7 +103,7 @@ def test_the_definition_is_planned_only_where_it_may_be_the_fastest(sizes, asked
 FORMS = ("split last", "split first, inputs too", "unit reduce", "unit first")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", FORMS)
 def test_sums_in_parts_or_with_units_have_one_kernel_too(name, cache):
     """Weights are found by what their sums are over, however many variables these have. Of so many

@@ -70,7 +70,7 @@ def test_a_sum_of_any_length_takes_as_long_as_one_that_parts_divide(name, terms)
     assert taken(make(61, 67, terms)) <= MORE * taken(make(61, 67, 16384))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("sizes", [(16, 24, 4099), (17, 19, 2053), (33, 24, 2050)])
 @pytest.mark.parametrize("name", LONG)
 def test_shorter_last_parts_add_up(name, sizes, cache):

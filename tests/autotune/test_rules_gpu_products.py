@@ -145,7 +145,7 @@ def given(func: PrimFunc) -> list[np.ndarray]:
     return [rng.integers(-3, 4, p.const_shape).astype(p.dtype) for p in func.inputs]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", SMALL)
 def test_any_shape_is_right_without_races(name, cache):
     func, arrays = SMALL[name], given(SMALL[name])

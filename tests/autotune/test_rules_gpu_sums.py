@@ -93,6 +93,7 @@ APART = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", APART)
 def test_of_diagonals_nothing_else_is_read(name, cache):
     """A row of each matrix was copied whole, 64 times as much."""

@@ -55,7 +55,7 @@ def test_terms_take_as_many_operations_as_those_of_the_product(name, turned):
     assert found <= 1.1 * least
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["float32", "int32"])
 @pytest.mark.parametrize("numerics", ["bitwise", "reassociated"])
 @pytest.mark.parametrize("name", TERMS)

@@ -138,7 +138,7 @@ def check(func, sch):
     assert str(again.func) == str(sch.func)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", CASES)
 def test_the_default_is_tensorized_and_right(name):
     func = CASES[name]

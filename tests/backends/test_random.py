@@ -106,6 +106,7 @@ def test_numbers_are_those_of_numpy(interpreted):
         np.testing.assert_array_equal(interpreted[name], numbers)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("target", ["c", "c -march=haswell", "c -march=x86-64"])
 def test_schedules_and_targets_have_the_same_bits(target, interpreted, cache):
     plain = seeded(build(program(), target, cache=cache))

@@ -229,6 +229,7 @@ def test_lanes_of_terms_that_are_few_whatever_is_called():
     assert lane_axis(c, device_of(resolve("c -march=haswell"))) != few
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("stored", [False, True])
 @pytest.mark.parametrize("target", ["c", "c -threads=1", "cuda-emulator"])
 def test_the_place_of_a_largest_product_and_sum(stored, target):

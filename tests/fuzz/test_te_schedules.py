@@ -12,7 +12,7 @@ import te_checks  # noqa: E402
 import te_requests  # noqa: E402
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(48))
 def test_requests_in_any_order(seed):
     te_checks.check(seed)

@@ -83,6 +83,7 @@ def turned_softmax(rows, columns):
     return te.create_prim_func([x, out], name="turned")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("shape", "how"),
     [((16, 40), {}), ((11, 70), {}), ((11, 70), {"by": "block", "warps": 2, "turns": 4})],

@@ -38,6 +38,7 @@ def dividends() -> list[Linear]:
     return single + [Linear({a: s, Y: t}, k) for a, s, t, k in pairs]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("op", "rule"),
     [("//", row) for row in DIV_RULES] + [("%", row) for row in MOD_RULES],

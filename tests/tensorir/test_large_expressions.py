@@ -38,6 +38,7 @@ def program(step, count):
     return te.create_prim_func([a, te.compute(a.shape, value, name="B")])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("step", STEPS)
 def test_what_is_accepted_goes_all_the_way(step):
     """`choice` took twice the time for each step where lanes choose for themselves."""

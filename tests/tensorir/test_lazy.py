@@ -21,6 +21,7 @@ def run(code: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("code", "printed"),
     [

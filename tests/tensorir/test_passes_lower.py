@@ -397,6 +397,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("bits", [128, 512])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name: str, bits: int) -> None:

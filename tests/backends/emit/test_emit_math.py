@@ -41,7 +41,7 @@ def lanes_of(march: str, dtype: str) -> int:
     return machines()[march] * 4 // np.dtype(dtype).itemsize
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("dtype", "name"), CASES)
 @pytest.mark.parametrize("march", machines())
 def test_error(dtype, name, march):
@@ -53,7 +53,7 @@ def test_error(dtype, name, march):
     assert found <= (f.plain if march == "x86-64" else f.limit), at
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("dtype", "name"), CASES)
 @pytest.mark.parametrize("march", machines())
 def test_vectors_and_tails_have_the_bits_of_scalars(dtype, name, march):
