@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from autotune.rules.group import Group
+from autotune.rules.group import Group, attempt
 from autotune.rules.plan import Plan, tried
 from autotune.rules.ranked import group_contraction
-from schedule import Refusal, Schedule
+from schedule import Schedule
 
 if TYPE_CHECKING:
     from schedule import library
@@ -28,23 +28,23 @@ def in_forms(
 ) -> Iterator[P]:
     """The plans of a product as it was written, and with each of its spatial axes as the columns:
     where a factor is read at several variables, or they are not in the order of the result. Each
-    says whether primitives accept it.
+    says whether primitives accept it, and why they refused others before it.
 
     bring    what brings a copy of the schedule to a form
     make     the plan of what that is then, for a form or None; None where it is no such product
     windows  whether terms may be read in windows: matrices with a dimension for each axis are then
              larger than what they are copied of
     """
+    refused: dict[str, str] = {}
     for form in _forms(sch, group, windows):
         trial = sch.copy()
         if form is not None:
-            try:
-                bring(trial, *form)
-            except Refusal:  # this form it does not have
+            columns = f"{group.block!r} with axis {form[1][-1]} as columns"
+            if not attempt(refused, columns, bring, trial, *form):
                 continue
         plan = make(trial, form)
         if plan is not None:
-            yield tried(sch, plan)
+            yield tried(sch, plan, refused)
 
 
 def _forms(sch: Schedule, group: Group, windows: bool) -> Iterator[Form | None]:

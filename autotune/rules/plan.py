@@ -219,10 +219,10 @@ def at_most(options: Sequence[Any], wanted: Any) -> Any:
 P = TypeVar("P", bound=Plan)
 
 
-def tried(sch: Schedule, plan: P) -> P:
+def tried(sch: Schedule, plan: P, before: Mapping[str, str] = MappingProxyType({})) -> P:
     """The plan, which knows whether its default values give a schedule, as its rule does not
-    foresee, and says why they do not."""
-    refused: dict[str, str] = {}
+    foresee, and says why they do not, and what was refused `before`."""
+    refused = dict(before)
     accepted = attempt(refused, plan.name, plan.apply, sch.copy(), plan.default())
     plan.__dict__.update(failed=not accepted, told=refused)
     return plan
