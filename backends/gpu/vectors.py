@@ -32,6 +32,8 @@ from tensorir import (
     Var,
     certain_loads,
     int_value,
+    loads,
+    walk_exprs,
 )
 from tensorir import dtype as dt
 
@@ -134,11 +136,17 @@ class GpuVectorEmitter(SpellingEmitter):
         return index.base
 
     def name_vectors(self, roots: Sequence[Expr]) -> list[Expr]:
-        """Name the vectors that `roots` load whatever the conditions are; returns those."""
+        """Name the vectors that `roots` load whatever the conditions are, and the numbers of memory
+        that are in all lanes of these: a lane each would load them again. Returns those."""
         added: list[Expr] = []
-        compound = (root for root in roots if not isinstance(root, Load))  # others are copied
+        compound = [root for root in roots if not isinstance(root, Load)]  # others are copied
+        nodes = (e for root in compound for e in walk_exprs(root) if isinstance(e, Broadcast))
+        broadcast = {load for e in nodes for load in loads(e)}
         for load in (each for root in compound for each in certain_loads(root)):
-            if load not in self.named and self.whole_access(load) is not None:
+            if load in self.named:
+                continue
+            spread = load in broadcast and load.buffer.scope != "local"
+            if spread or self.whole_access(load) is not None:
                 super().name_load(SharedLoad(load, 0, 1))
                 added.append(load)
         return added

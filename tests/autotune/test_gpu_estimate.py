@@ -82,6 +82,15 @@ def read_twice() -> Schedule:
     return sch
 
 
+def spread(kind: str, rows: int) -> Schedule:
+    """One value, or one for each row, beside vectors of others."""
+    sch = Schedule(
+        program(lambda x, y: ops.add(x, y, name="S"), (rows, 64), (rows, 1), dtype=kind)
+    )
+    gpu.elementwise(sch, "S", threads=64)
+    return sch
+
+
 def shifted() -> Schedule:
     """Rows that begin within a sector, in pieces that begin with one."""
     sch = Schedule(program(lambda x: ops.max_pool2d(x, 3, 2, name="S"), (2, 3, 37, 77)))
@@ -98,6 +107,10 @@ CASES = {
     "turned bytes": lambda: turned("int8"),
     "strided": strided,
     "gelu": read_twice,
+    "one value": lambda: spread("float32", 1),
+    "one value of each row": lambda: spread("float32", 7),
+    "one byte": lambda: spread("int8", 1),
+    "one half of each row": lambda: spread("float16", 5),
 }
 
 
