@@ -63,9 +63,9 @@ def cpu_passes(target: Target) -> list[tuple[str, Pass]]:
         ("unroll", unroll),
         ("strided_loads", strided_loads),
         ("lane_patterns", lambda f: lane_patterns(f, masked)),
-        ("narrow_gathers", narrow_gathers),
         ("vector_locals", vector_locals),
         ("simplify", simplify),
+        ("narrow_gathers", narrow_gathers),
         ("carry_elements", carry_elements),
         ("unswitch", unswitch),
     ]
