@@ -57,6 +57,24 @@ def one(statement: str) -> str:
             "C[j] = select(i < 2, A[j], 0.0)",
             "C[ramp(0, 1, 4)] = select(i < 2, A[ramp(0, 1, 4)], broadcast(0.0, 4))",
         ),
+        (  # what data decide is guessed half of the time
+            "C[j] = select(B[i] < 0.5, A[j], 0.0)",
+            "C[ramp(0, 1, 4)] = select(broadcast(B[i] < 0.5, 4), A[ramp(0, 1, 4)], "
+            "broadcast(0.0, 4))",
+        ),
+        (  # but a side may not exist,
+            "C[j] = select(I[i] < 900, A[I[i] + j], 0.0)",
+            "C[ramp(0, 1, 4)] = select(I[i] < 900, A[ramp(I[i], 1, 4)], broadcast(0.0, 4))",
+        ),
+        (
+            "C[j] = f32(select(I[i] < 1, I[j], I[j] // I[i]))",
+            "for j in unrolled(2):\n        C[ramp(j * 2, 1, 2)] = f32x2(select(I[i] < 1, "
+            "I[ramp(j * 2, 1, 2)], I[ramp(j * 2, 1, 2)] // broadcast(I[i], 2)))",
+        ),
+        (  # or take long
+            "C[j] = select(B[i] < 0.5, exp(A[j]), 0.0)",
+            "C[ramp(0, 1, 4)] = select(B[i] < 0.5, exp(A[ramp(0, 1, 4)]), broadcast(0.0, 4))",
+        ),
     ],
 )
 def test_statements(statement: str, expected: str) -> None:

@@ -95,10 +95,10 @@ class VectorEmitter(MaskEmitter):
             test += " && !defined(__clang__)"
         return f"#if {test}\n{use.replace('$', native.expression)}\n#else\n{usual}\n#endif"
 
-    def splat(self, scalar: Expr, lanes: int) -> Text:
-        """All lanes equal to `scalar`."""
+    def splat(self, scalar: Expr, lanes: int, bits: int = 8) -> Text:
+        """All lanes equal to `scalar`; of a bool, masks of so many bits."""
         if dt.is_bool(scalar.dtype):
-            dtype = f"int8x{lanes}"
+            dtype = f"int{bits}x{lanes}"
             text = f"-{self.expr(scalar, UNARY)}"
         else:
             dtype = dt.with_lanes(scalar.dtype, lanes)
@@ -113,6 +113,11 @@ class VectorEmitter(MaskEmitter):
             name, f"{self.inline} {vector} {name}({element} x) {{ return ({vector}){{{copies}}}; }}"
         )
         return f"{name}({text})", ATOM
+
+    def masked(self, e: Expr, bits: int, level: int = 0) -> str:
+        if isinstance(e, Broadcast) and e not in self.named:
+            return self.splat(e.a, e.lanes, bits)[0]
+        return super().masked(e, bits, level)
 
     def ramp(self, e: Ramp) -> Text:
         vector, element = self.vector_type(e.dtype), self.type_name(e.base.dtype)

@@ -34,7 +34,7 @@ from tensorir.passes.vectors.index_lanes import Remainder, combined, compared, r
 from tensorir.passes.vectors.masked_tails import REGISTERS
 from tensorir.passes.vectors.strided_loads import LEAST, some_lanes
 from tensorir.vector_expr import Broadcast, Ramp
-from tensorir.visit import certain_loads, children, loads, rebuild, transform
+from tensorir.visit import certain_loads, children, loads, rebuild, transform, walk_exprs
 
 NARROW = "int32"
 """Integers that processors convert to floats in vectors as wide as those."""
@@ -119,7 +119,8 @@ class Lanes:
             found = self._indices(e, *parts)
             return binary(e.op, *map(self.widened, parts)) if found is None else found
         if isinstance(e, Select):
-            return Select(parts[0], *map(self.widened, parts[1:]))
+            by_lane = self.widened(parts[0]) if self._is_cheap(e) else parts[0]
+            return Select(by_lane, *map(self.widened, parts[1:]))
         if isinstance(e, Load):
             return self._load(e, parts[0])
         if isinstance(e, Cast):
@@ -161,6 +162,13 @@ class Lanes:
         lanes, others = self._chosen.sides(e.cond)
         sides = self._side(e.a, lanes), self._side(e.b, others)
         return Select(cond, *map(self.widened, sides))
+
+    def _is_cheap(self, e: Select) -> bool:
+        """Whether a choice that data make for all lanes costs less than a branch, which is guessed:
+        both sides exist, and take a few instructions."""
+        if not e.cond.has_loads or any(map(_is_dear, (e.a, e.b))):
+            return False
+        return all(map(self._exists, (*loads(e.a), *loads(e.b))))
 
     def _side(self, side: Expr, wanted: Wanted) -> Expr:
         """A side of a choice, whose value is wanted in some lanes. Where it is in some of these
@@ -261,6 +269,14 @@ class Lanes:
         if not isinstance(e, BinOp) or e.op != "%" or e.dtype != dt.INDEX:
             return None
         return remainder(self.expr(e.a), int_value(e.b), self.count)
+
+
+def _is_dear(side: Expr) -> bool:
+    """Whether some operation of a choice's side takes many instructions, or may have no value."""
+    return any(
+        isinstance(e, Call) or isinstance(e, BinOp) and e.op in ("//", "%")
+        for e in walk_exprs(side, into=lambda e: not isinstance(e, Load))
+    )
 
 
 def _exists(load: Load, analyzer: Analyzer) -> bool:
