@@ -9,20 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from functools import partial
 
 from autotune.rules.effort import one_thread
-from autotune.rules.group import Group, instances, size, stores_of, stride_in
+from autotune.rules.group import Group, size, stores_of, stride_in
 from autotune.rules.lanes import into_lanes, lanes_inside, unroll_short
-from autotune.rules.nest import finish_nest, fuse_outer, loops_by_kind, loops_by_variable
-from autotune.rules.plan import OpenPlan, Options, Values, threads, tried
+from autotune.rules.nest import fuse_outer, loops_by_kind, loops_by_variable
+from autotune.rules.plan import Options, Values, threads, tried
 from autotune.rules.runs import contiguous_run, fuse_run, run_length
-from autotune.rules.window import MOST_STRIDE
+from autotune.rules.window import MOST_STRIDE, ResultsPlan
 from schedule import LoopRef, Schedule
 from tensorir import Block, Cpu, IterKind, IterVar, body_loads
-
-MOST_TAPS = 16
-"""Terms of a result that are written out."""
 
 ROWS = (1, 2, 4)
 VECTORS = (1, 2, 4)
@@ -32,54 +29,12 @@ WANTED = 2
 
 
 @dataclass(frozen=True, eq=False)
-class TuplesPlan(OpenPlan):
-    """What plans for reductions of several values share."""
-
-    lanes: int
-    values: int
-
-    def feasible(self, values: Values) -> bool:
-        own = self.chosen(values)
-        return bool(2 * own.get("rows", 1) * own["vectors"] * self.values <= self.cpu.registers)
-
-
-class AlongResults(TuplesPlan):
-    """`rows` results along the axis before the last, and `vectors` along the last, at a time."""
-
-    name = "tuples"
-    numerics = "bitwise"
-
-    def apply(self, sch: Schedule, values: Values) -> None:
-        block = self.group.block
-        writers = [str(sch.cache_write(block, n, "local")) for n in range(self.values)]
-        (*outer, last), terms = loops_by_kind(sch, block)
-        rows: list[LoopRef] = []
-        if self.key("rows") in values:
-            tile, row = sch.split(outer[-1], [None, values[self.key("rows")]])
-            outer, rows = [*outer[:-1], tile], [row]
-        panel, vector = sch.split(last, [None, values[self.key("vectors")] * self.lanes])
-        sch.reorder(*outer, panel, *terms, *rows, vector)
-        for writer in writers:
-            sch.reverse_compute_at(writer, panel)
-        few = instances(sch.state.block(block), IterKind.REDUCE) <= MOST_TAPS
-        for loop in (*(terms if few else ()), *rows):
-            sch.unroll(loop)
-        sch.vectorize(vector)
-        for writer in writers:
-            finish_nest(sch, writer, self.cpu, unroll_rows=16)
-        shared = prod(size(sch.state.loop(loop).extent) for loop in outer)
-        tasks = [*outer, panel] if shared < 2 * self.cpu.threads else outer
-        task = fuse_outer(sch, tasks)
-        if self.parallel(values):
-            sch.parallel(task)
-
-
-class AlongTerms(TuplesPlan):
+class AlongTerms(ResultsPlan):
     """Terms of a row in `vectors` of lanes, which are merged in the end, of `rows` rows at a
     time."""
 
-    name = "tuples_lanes"
-    numerics = "reassociated"
+    name: str = "tuples_lanes"
+    numerics: str = "reassociated"
 
     def apply(self, sch: Schedule, values: Values) -> None:
         block = self.group.block
@@ -101,7 +56,7 @@ class AlongTerms(TuplesPlan):
             sch.parallel(task)
 
 
-def tuples_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TuplesPlan]:
+def tuples_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ResultsPlan]:
     """The plans for a reduction of several values that fit how its terms lie in memory."""
     block = sch.state.block(group.block)
     stores = stores_of(block)
@@ -116,12 +71,9 @@ def tuples_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TuplesPlan]:
     lanes = cpu.elements(*kinds, *(load.buffer.dtype for load in body_loads(block)))
     cycles = one_thread([block], cpu)
     shared = threads(cpu, cycles)
-    made: list[TuplesPlan] = []
-    ways: list[tuple[type[TuplesPlan], Options]] = [
-        (AlongResults, _results(block, lanes)),
-        (AlongTerms, _terms(block, lanes)),
-    ]
-    for kind, options in ways:
+    made: list[ResultsPlan] = []
+    along = partial(ResultsPlan, name="tuples", down=False)
+    for kind, options in ((along, _results(block, lanes)), (AlongTerms, _terms(block, lanes))):
         if options:
             plan = kind(group, cpu, {**options, "threads": shared}, cycles, lanes, len(stores))
             made.append(tried(sch, plan))

@@ -7,16 +7,17 @@ target has masks; elsewhere a task pads its own rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from autotune.rules.effort import one_thread
-from autotune.rules.group import Group, bent, output_store, size, stride_in
+from autotune.rules.group import Group, bent, output_store, size, stores_of, stride_in
 from autotune.rules.lanes import reduces_by_one
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_kind, loops_by_variable
 from autotune.rules.plan import OpenPlan, Values, threads, tried
-from schedule import Schedule
+from schedule import LoopRef, Schedule
 from tensorir import Block, Cpu, IterKind, Load, body_loads, int_value, masked_bits
 
 MOST_TAPS = 64
@@ -36,50 +37,65 @@ TASKS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class WindowPlan(OpenPlan):
-    """`rows` results along the axis before the last, and `vectors` along the last, at a time."""
+class ResultsPlan(OpenPlan):
+    """`rows` results along the axis before the last, if there is one, and `vectors` along the last,
+    at a time; of each so many `values`. Tasks go `down` the rows in the columns of some vectors, or
+    have some rows."""
 
     lanes: int
+    values: int = 1
+    down: bool = True
     name: str = "window"
     numerics: str = "bitwise"
 
     def feasible(self, values: Values) -> bool:
         own = self.chosen(values)
-        return bool(own["rows"] * own["vectors"] <= self.cpu.registers // 2)
+        return bool(2 * own.get("rows", 1) * own["vectors"] * self.values <= self.cpu.registers)
 
     def apply(self, sch: Schedule, values: Values) -> None:
         block, own = self.group.block, self.chosen(values)
         inline = own.get("pad") == "inline"
         for pad in self.group.padding if inline else ():
             sch.compute_inline(pad)
-        writer = self.group.epilogue or str(sch.cache_write(block, 0, "local"))
-        store = output_store(sch.state.block(block))
-        assert store is not None
-        sch.storage_align(block, store.buffer.name, -2, self.lanes)
-        (*outer, row, last), taps = loops_by_kind(sch, block)
-        row_tile, row = sch.split(row, [None, own["rows"]])
+        writers = [self.group.epilogue or ""]
+        if self.group.epilogue is None:
+            writers = [str(sch.cache_write(block, n, "local")) for n in range(self.values)]
+        (*outer, last), taps = loops_by_kind(sch, block)
+        rows, around = list[LoopRef](), list[LoopRef]()
+        if "rows" in own:
+            for store in stores_of(sch.state.block(block)):
+                sch.storage_align(block, store.buffer.name, -2, self.lanes)
+            tile, row = sch.split(outer.pop(), [None, own["rows"]])
+            down = self.down and _count(sch, outer) >= TASKS * self.cpu.threads
+            (around if down else outer).append(tile)
+            rows = [row]
         panel, vector = sch.split(last, [None, own["vectors"] * self.lanes])
-        count = prod(size(sch.state.loop(loop).extent) for loop in outer)
-        if count < TASKS * self.cpu.threads:
-            outer, inner = [*outer, row_tile], [panel]
-        else:
-            inner = [panel, row_tile]
-        sch.reorder(*outer, *inner, *taps, row, vector)
-        sch.reverse_compute_at(writer, inner[-1])
+        around.insert(0, panel)
+        sch.reorder(*outer, *around, *taps, *rows, vector)
+        for writer in writers:
+            sch.reverse_compute_at(writer, around[-1])
+        padded = self.group.padding and not inline
+        if _count(sch, outer) < self.cpu.threads and not padded:
+            outer.append(panel)
         task = fuse_outer(sch, outer) if outer else None
-        if not inline and task is not None:
+        if padded and task is not None:
             for pad in self.group.padding:
                 sch.compute_at(pad, task)
                 finish_nest(sch, pad, self.cpu, unroll_rows=0)
-        for loop in (*taps, row):
+        for loop in (*(taps if _taps(sch.state.block(block)) else ()), *rows):
             sch.unroll(loop)
         sch.vectorize(vector)
-        finish_nest(sch, writer, self.cpu, unroll_rows=16)
+        for writer in writers:
+            finish_nest(sch, writer, self.cpu, unroll_rows=16)
         if self.parallel(values) and task is not None:
             sch.parallel(task)
 
 
-def window_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[WindowPlan]:
+def _count(sch: Schedule, loops: Sequence[LoopRef]) -> int:
+    return prod(size(sch.state.loop(loop).extent) for loop in loops)
+
+
+def window_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ResultsPlan]:
     """A plan for a reduction of a few elements by one operation, contiguous in its results."""
     block = sch.state.block(group.block)
     store = output_store(block)
@@ -111,7 +127,7 @@ def window_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[WindowPlan]:
     if group.padding:
         masked = 32 in masked_bits(cpu.target)
         options["pad"] = ("inline", "task"), "inline" if masked else "task"
-    plan = WindowPlan(group, cpu, options, cycles, lanes)
+    plan = ResultsPlan(group, cpu, options, cycles, lanes)
     return [tried(sch, plan)]
 
 
