@@ -34,10 +34,13 @@ class Arithmetic(Results):
     """Instructions of a tile and the waits between them."""
 
     def arithmetic(self) -> Column:
-        """All tiles, one after the other; what is left at the end of an axis counts as it runs."""
+        """All tiles, one after the other; what is left at the end of an axis counts as it runs, and
+        at that of a symbolic one, which may have any, as a whole tile."""
         sizes, spatial = self.tile, self.of.spatial
         whole = np.floor(spatial / sizes)
         rest = spatial - whole * sizes
+        symbolic = [n for n in self.c.spatial if self.c.axes[n].extent is None]
+        whole[:, symbolic], rest[:, symbolic] = (spatial / sizes)[:, symbolic], sizes[:, symbolic]
         total = np.zeros(len(sizes))
         axes = [n for n in range(sizes.shape[1]) if np.any(rest[:, n])]
         for choice in product((False, True), repeat=len(axes)):

@@ -13,6 +13,7 @@ from tensorir.stmt import (
     Exchange,
     Extern,
     For,
+    ForKind,
     If,
     Prefetch,
     Seq,
@@ -104,7 +105,12 @@ def replace_exprs(stmt: Stmt, changes: Mapping[Expr, Expr]) -> Stmt:
 
 
 def is_nothing(stmt: Stmt) -> bool:
-    """Whether `stmt` has no statements, or holds nothing but such statements."""
+    """Whether `stmt` has no statements, or holds nothing but such statements. A loop that is run
+    does nothing where it only asks for memory: of a tile of which nothing is left."""
     if isinstance(stmt, (Store, Extern, Prefetch, Sync, Exchange)):
         return False
-    return all(map(is_nothing, child_stmts(stmt)))
+    below = child_stmts(stmt)
+    if isinstance(stmt, For) and stmt.kind is not ForKind.UNROLLED:  # as requests for lines are
+        below = stmt.body.stmts if isinstance(stmt.body, Seq) else below
+        return all(isinstance(s, Prefetch) or is_nothing(s) for s in below)
+    return all(map(is_nothing, below))

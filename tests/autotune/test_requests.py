@@ -10,9 +10,10 @@ import pytest
 from autotune import default_schedule
 from autotune.device import Cpu
 from autotune.estimate.estimate import Estimate
+from autotune.estimate.nests import SYMBOLIC
 from autotune.plans import plans
 from schedule import Schedule
-from schedule.library import find_contraction
+from schedule.library import NestPlan, find_contraction
 from tensorir import For, Target, dtype, te, walk
 
 TARGET = Target(
@@ -72,3 +73,13 @@ def test_a_plan_that_asks_ahead_moves_as_much():
     assert estimate.arithmetic([first])[0] > estimate.arithmetic([plain])[0]
     large = Estimate(c, Cpu(dataclasses.replace(TARGET, l2=1 << 30, l3=1 << 31)), ("B",))
     assert large.cycles([first])[0] >= large.cycles([plain])[0]
+
+
+@pytest.mark.parametrize("rows", [4, 5, 8, 9])
+def test_the_last_tile_of_a_symbolic_axis_counts_as_a_whole(rows):
+    """Whatever divides the extent that is assumed."""
+    sizes = te.var("m"), rows
+    symbolic, whole = (find_contraction(Schedule(few_rows(rows=n)[0]), "out") for n in sizes)
+    plan, cpu = NestPlan(1, 16, (rows, 32), (rows, 2048), (2,), (0, 1)), Cpu(TARGET)
+    (one,), (all_,) = (Estimate(c, cpu).arithmetic([plan]) for c in (whole, symbolic))
+    assert all_ == pytest.approx(one * (SYMBOLIC / rows + 1))

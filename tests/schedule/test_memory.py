@@ -173,6 +173,24 @@ class TestPrefetch:
         assert "prefetch(B[" not in lowered(sch)
         check(sch)
 
+    def test_tiles_of_which_nothing_is_left_ask_for_nothing(self):
+        """Else they would have to be gone through for the requests alone."""
+        n, k = te.var("n"), te.reduce_axis(8, name="k")
+        a, b = te.placeholder((n, 8), name="A"), te.placeholder((8, 32), name="B")
+        c = te.compute((n, 32), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+        sch = Schedule(te.create_prim_func([a, b, c]))
+        _, _, row = sch.split("i", [None, 4, 2])
+        sch.reorder("k", row, "j")
+        sch.unroll(row)
+        sch.vectorize("j")
+        sch.prefetch("C", "B", "k", 2)
+        lines = str(lower(sch.func, Target(vector_bits=512))).split("\n")
+        asked = [n for n, line in enumerate(lines) if "prefetch(B[" in line]
+        after = [line.lstrip() for line in (*lines[1:], "")]
+        assert asked and all(after[n].startswith(("prefetch", "C[", "C =", "if ")) for n in asked)
+        x, y = np.ones((11, 8), "float32"), np.arange(256, dtype="float32").reshape(8, 32)
+        np.testing.assert_array_equal(build(sch)(x, y), x @ y)
+
     def test_survives_what_follows(self, matmul, check):
         """Other primitives may change what an iteration reads, or the block: it stays a hint."""
         sch = Schedule(matmul(4, 20, 30))
