@@ -27,9 +27,9 @@ def shared(an: Analyzer, question: Callable[[Analyzer, Expr], Answer], e: Expr) 
     """`question(an, e)`, which `e` and what `an` knows of its variables decide, and is not None.
 
     A search for a bound makes do with less, and what a condition says may bear on any expression:
-    answers are then the analyzer's own.
+    answers are then the analyzer's own. Of what has no parts they are found at once.
     """
-    if not an.knows_ranges_alone or an.searching:
+    if not e.operands or an.searching or not an.knows_ranges_alone:
         return question(an, e)
     facts, variables = an.facts, e.variables
     key = (question, e, *map(facts.ranges.get, variables), *map(facts.extents.get, variables))
