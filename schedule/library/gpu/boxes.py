@@ -104,8 +104,9 @@ def boxes(
         part, thread = sch.split(flat, [None, threads])
         sch.reorder(thread, part)
         shared = [split_for_threads(sch, copy, [threads], 1) for copy in copies]
+        grid = fuse_for_blocks(sch, outer)
         bind_all(sch, [thread, *(lanes for _, lanes in shared)], "threadIdx.x")
-        loop = bind_blocks(sch, fuse_for_blocks(sch, outer))
+        loop = bind_blocks(sch, grid)
         for step in (part, *(step for step, _ in shared)):
             sch.unroll(step)
         return Boxes(tuple(copies), loop)

@@ -168,7 +168,8 @@ def bind_all(sch: Schedule, loops: Sequence[LoopRef], axis: str) -> None:
 
 def fuse_for_blocks(sch: Schedule, loops: Sequence[LoopRef]) -> list[LoopRef]:
     """Nested loops, outermost first, as one, or as several where one of symbolic extent is inside:
-    as many as there are axes of blocks at the most."""
+    as many as there are axes of blocks at the most. Before any are over threads: all that these
+    share would be asked for once more."""
     groups: list[list[LoopRef]] = []
     for loop in loops:
         if not groups or sch.state.loop(loop).const_extent is None:

@@ -164,6 +164,7 @@ class _Transpose(NamedTuple):
         column_part, lane = sch.split(column, [None, Gpu.warp])
         sch.reorder(warp, lane, row_part, column_part)
         shared = [self._rows_of(copy) for copy in copies if self.sectors]
+        grid = fuse_for_blocks(sch, [*others, rows, columns])
         for loops, axis in zip(zip((warp, lane), *shared), ("warp", "lane")):
             bind_all(sch, loops, axis)
         if not self.sectors:  # else there are too many
@@ -172,7 +173,6 @@ class _Transpose(NamedTuple):
         for copy in copies if not self.sectors else ():
             part, *_ = sch.cooperative_fetch(copy, {"warp": self.warps, "lane": Gpu.warp})
             sch.unroll(part)
-        grid = fuse_for_blocks(sch, [*others, rows, columns])
         return Transpose(tuple(copies), bind_blocks(sch, grid))
 
     def _copied(self, name: str) -> BlockRef:

@@ -107,8 +107,9 @@ class _Windows(NamedTuple):
             sch.unroll(loop)
         thread = sch.fuse(*threads) if len(threads) > 1 else threads[0]
         shared = [self.fetch(copy) for copy in copies]
+        grid = fuse_for_blocks(sch, grid)
         bind_all(sch, [thread, *shared], "threadIdx.x")
-        return Windows(tuple(copies), bind_blocks(sch, fuse_for_blocks(sch, grid)))
+        return Windows(tuple(copies), bind_blocks(sch, grid))
 
     @property
     def threads_at_once(self) -> int:

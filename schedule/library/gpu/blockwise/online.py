@@ -84,9 +84,10 @@ class _Online(Stages):
                 self.share(name, grid)
         for copy in (*copies, *self.filled):
             self.fetch(copy)
+        grid = fuse_for_blocks(sch, grid)
         for axis, loops in self.bound.items():
             bind_all(sch, loops, axis)
-        return Online(tuple(self.members), self.time, bind_blocks(sch, fuse_for_blocks(sch, grid)))
+        return Online(tuple(self.members), self.time, bind_blocks(sch, grid))
 
     def one_nest(self) -> list[LoopRef]:
         """The loops over rows of all blocks as one nest; returns those over tiles of rows."""
