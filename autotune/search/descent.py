@@ -9,7 +9,7 @@ from the trials so far.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from autotune.search.proposals import Proposals
 from autotune.search.state import SearchState
@@ -34,10 +34,13 @@ def propose(space: Space, state: SearchState, count: int, rng: random.Random) ->
     return batch.finish(rng)
 
 
-def walks(space: Space, state: SearchState) -> list[list[Candidate]]:
-    """What is not measured yet around where descents stand; around the fastest first."""
+def walks(space: Space, state: SearchState) -> Iterator[list[Candidate]]:
+    """What is not measured yet around where descents stand; around the fastest first.
+
+    Neighbours are looked for when they are asked for: a batch takes a few of the first walks, and
+    there are as many walks as trials.
+    """
     ended: set[Candidate] = set()
-    found = []
     for start in state.ranked():
         if start in ended or start.sketch not in space.sketches:
             continue
@@ -47,8 +50,7 @@ def walks(space: Space, state: SearchState) -> list[list[Candidate]]:
         ended.update((here, *near))
         unknown = [c for c in near if not state.spent(c)]
         if unknown:
-            found.append(unknown)
-    return found
+            yield unknown
 
 
 def _step(state: SearchState, here: Candidate, near: Sequence[Candidate]) -> Candidate | None:

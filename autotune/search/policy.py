@@ -81,8 +81,8 @@ def propose(
     free = batch.left
     likely = pool.likely(drawn)
     batch.take(rng.sample(likely, len(likely)), share_of(free, settings.explore, rng))
-    around = walks(space, state) if settings.descent and not first else []
-    near = [c for found in around for c in ordered(found, batch.scores)]
+    around = walks(space, state) if settings.descent and not first else ()
+    near = (c for found in around for c in ordered(found, batch.scores))
     batch.take(near, share_of(free, settings.descent, rng))
     batch.fill()
     return batch.chosen
