@@ -16,7 +16,7 @@ from autotune.choices import Categorical, Choice
 from autotune.knobs.identity import identity_of
 from autotune.knobs.knobs import Knobs, Strayed, shown
 from autotune.space import Candidate, Decisions, Sketch, Space
-from schedule import Schedule, ScheduleError
+from schedule import Refusal, Schedule, ScheduleError
 from tensorir import PrimFunc, TensorIRError
 
 ScheduleFunction = Callable[[Schedule, Knobs], "Schedule | None"]
@@ -37,18 +37,20 @@ REMEDY = (
 )
 
 
-class KnobError(TensorIRError):
-    """A schedule function failed; the text has the values of its knobs.
-
-    headline  why, in one line without them
+class KnobError(Refusal):
+    """A schedule function failed; the text has the values of its knobs. A search goes on without
+    these values, and counts the `reason`, which is without them.
     """
 
     def __init__(self, name: str, values: Mapping[str, Any], error: Exception) -> None:
         ours = isinstance(error, TensorIRError)
         kind = "" if ours else f"{type(error).__name__}: "
         first = getattr(error, "headline", None) or str(error)
-        self.headline = f"{kind}{first}".partition("\n")[0]
-        super().__init__(f"schedule function {name!r} failed with {shown(values)}: {kind}{error}")
+        super().__init__(f"{kind}{first}".partition("\n")[0])
+        self._text = f"schedule function {name!r} failed with {shown(values)}: {kind}{error}"
+
+    def __str__(self) -> str:
+        return self._text
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from autotune.measure.scoring import OTHER_SPACE
 from autotune.noise.visits import PAUSE, PAUSES, Visit
 from autotune.phases import Work
 from backends import OutOfMemory
+from schedule import Refusal
 from tensorir import Target, TensorIRError, dtype
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Job:
         announce("build")
         try:
             schedule = self._scoring_for(message).schedule(message)
-        except TensorIRError as error:
+        except Refusal as error:
             raise Failure("build_error", str(error)) from error
         if schedule is None:
             return {"status": OTHER_SPACE}

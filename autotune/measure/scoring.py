@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorir import Costs, Target, TensorIRError, allows, device_of, parse, program_key
+from tensorir import Costs, Target, allows, device_of, parse, program_key
 
 if TYPE_CHECKING:
     from autotune.search.state import Scored
@@ -31,14 +31,15 @@ def outline(space: Space, target: Target) -> str:
 def wanted_features(
     target: Target, constants: Collection[str], numerics: str
 ) -> Callable[[Schedule], np.ndarray[Any, Any]]:
-    """The features of a schedule on `target`; TensorIRError for one that `numerics` forbids."""
+    """The features of a schedule on `target`; Refusal for one that `numerics` forbids."""
     from autotune.features.features import extractor
+    from schedule import Refusal
 
     extract = extractor(target, constants)
 
     def features(schedule: Schedule) -> np.ndarray[Any, Any]:
         if not allows(numerics, schedule.numerics):
-            raise TensorIRError(f"the schedule is {schedule.numerics}, and {numerics} is asked for")
+            raise Refusal(f"the schedule is {schedule.numerics}, and {numerics} is asked for")
         return extract(schedule)
 
     return features

@@ -11,7 +11,7 @@ import numpy as np
 
 from autotune.cost_model import CostModel
 from autotune.space import Candidate, Space
-from tensorir import TensorIRError
+from schedule import Refusal
 
 ENOUGH = 4
 """Trials of a sketch before it may be given up."""
@@ -41,8 +41,8 @@ class SearchState:
     """Everything that proposals depend on besides the space and the random generator.
 
     model     predicts seconds from features
-    extract   features of a built schedule; where it raises TensorIRError, as for a schedule that
-              is not wanted, the candidate counts as refused
+    extract   features of a built schedule; where it raises Refusal, as for a schedule that is not
+              wanted, the candidate counts as refused
     measured  seconds of each trial, None for a failure, in the order of the trials
     defaults  candidates that the first batch contains whatever the model says
     rejected  candidates that must not be proposed
@@ -194,15 +194,11 @@ def score(
     candidate: Candidate,
     identify: Callable[[Any], str] | None = None,
 ) -> Scored:
-    """The features of a candidate and its program, or why its schedule is refused."""
+    """The features of a candidate and its program, or why its schedule is refused. Other errors
+    than that are mistakes, of rules or of the project, and end a search."""
     try:
         built = space.build(candidate)
         row = np.asarray(extract(built), dtype=np.float32)
-    except TensorIRError as error:
-        return Scored(None, refusal_of(error))
+    except Refusal as error:
+        return Scored(None, error.headline)
     return Scored(row, program=identify(built) if identify else "")
-
-
-def refusal_of(error: TensorIRError) -> str:
-    """One line: the first of the message, or what a ScheduleError gives as its headline."""
-    return str(getattr(error, "headline", None) or str(error).partition("\n")[0])

@@ -29,13 +29,12 @@ from autotune.machine.machine import this_machine
 from autotune.measure import Measurer, MeasureResult, MeasureSettings
 from autotune.measure.scoring import scheduled_program, wanted_features
 from autotune.rules import default_candidates, make_space
-from autotune.search.state import refusal_of
 from autotune.simulate.journal import Journal
 from autotune.simulate.recording import Recorded, Recording
 from autotune.simulate.stored import LOADER, cache_beside, keep
 from autotune.space import Candidate, Infeasible
 from backends import build, resolve
-from schedule import Schedule
+from schedule import Refusal, Schedule
 from tensorir import DEFAULT_NUMERICS, PrimFunc, TensorIRError
 
 RANDOM, DRAFTED = 0.5, 0.2
@@ -242,8 +241,8 @@ class Recorder:
             row = np.asarray(self._extract(schedule), dtype=np.float32).tolist()
             self._made = candidate, schedule
             program = scheduled_program(schedule)
-        except TensorIRError as error:
-            refusal = refusal_of(error)
+        except Refusal as error:
+            refusal = error.headline
         self._scored.add(candidate=candidate.as_json(), row=row, refusal=refusal, key=program)
         self._know(candidate, row, program)
 

@@ -21,8 +21,7 @@ from autotune.choices import Categorical
 from autotune.simulate.places import Places
 from autotune.simulate.recording import Recording
 from autotune.space import Candidate, Decisions, Sketch, Space
-from schedule import Schedule
-from tensorir import TensorIRError
+from schedule import Refusal, Schedule
 
 FEW = 8
 """Neighbours that a candidate has at least, as far as its sketch has so many."""
@@ -115,7 +114,7 @@ def _drawn(recording: Recording, name: str, places: Places) -> _Drawn:
     def build(decisions: Decisions) -> Schedule:
         found = entries[tuple(decisions.values())]
         if found.row is None:
-            raise TensorIRError(found.error)
+            raise Refusal(found.error)
         return cast("Schedule", found)
 
     choices = tuple(map(Categorical, recording.choices[name], places.options))

@@ -13,6 +13,7 @@ from autotune.describe import amount, candidates, values_text
 from autotune.search import SearchState
 from autotune.space import Candidate, Infeasible, Sketch, Space
 from autotune.tuning.result import TuneResult
+from schedule import Refusal
 from tensorir import Target, TensorIRError, te
 
 TARGET = "c -vector_bits=128 -threads=2"
@@ -74,7 +75,7 @@ def test_refusals_are_in_the_summary():
 
     def build(decisions):
         if decisions["x"] > 1:
-            raise TensorIRError(f"no {decisions['x'] % 5}")
+            raise Refusal(f"no {decisions['x'] % 5}")
         return decisions
 
     sketch = Sketch("s", (Categorical("x", tuple(range(8))),), build)

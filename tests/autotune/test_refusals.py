@@ -11,12 +11,14 @@ import pytest
 from source_tree import ROOT
 
 from autotune.rules.group import attempt
+from autotune.search.state import score
+from autotune.space import Candidate, Sketch, Space
 from schedule import Refusal, Schedule
 from schedule.library import NoContraction, find_contraction
 from schedule.library.all_or_nothing import all_or_nothing
 from tensorir import PrimFunc, TensorIRError, VerifyError, te
 
-FOLDERS = "autotune/rules", "schedule/library"
+FOLDERS = "autotune/rules", "autotune/search", "schedule/library"
 BROAD = {"TensorIRError", "Exception", "BaseException"}
 
 
@@ -74,6 +76,24 @@ def test_a_mistake_is_raised() -> None:
     with pytest.raises(VerifyError):
         attempt(refused, "it", _mistaken, Schedule(_scaled()))
     assert not refused
+
+
+def test_a_search_counts_refusals_and_raises_mistakes() -> None:
+    """A schedule that is refused leaves a candidate out; one that does not verify, or a mistake in
+    what finds its features, would leave all of a space out if it counted as that."""
+    sch, it = Schedule(_scaled()), Candidate("it", ())
+
+    def tried(step: Callable[[Schedule], object], extract: Callable[[Schedule], object]) -> object:
+        return score(Space([Sketch("it", (), lambda _: [step(sch.copy()), sch][1])]), extract, it)
+
+    def features(made: Schedule) -> list[float]:
+        return [1.0]
+
+    assert "split" in tried(lambda sch: sch.split("i", [3, -1, -1]), features).refusal
+    assert tried(lambda sch: sch, features).row == [1.0]
+    for step, extract in ((_mistaken, features), (lambda sch: sch, _mistaken)):
+        with pytest.raises(VerifyError):
+            tried(step, extract)
 
 
 @pytest.mark.parametrize("error", [VerifyError("it"), NoContraction("it"), KeyboardInterrupt()])

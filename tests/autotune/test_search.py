@@ -21,6 +21,7 @@ from autotune.rules import choose
 from autotune.search import STRATEGIES, Evolution, SearchState, evolutionary, search_named
 from autotune.search import random as random_search
 from autotune.space import Candidate, Infeasible, Sketch, Space
+from schedule import Refusal
 from tensorir import Gpu, Target, TensorIRError, te
 
 QUICK = Evolution(builds=80)
@@ -29,7 +30,7 @@ QUICK = Evolution(builds=80)
 def built(name):
     def build(values):
         if name == "tiled" and values["unroll"] == 64 and values["i"][-1] == 8:
-            raise TensorIRError("unroll(64): too much code\nthe program follows")
+            raise Refusal("unroll(64): too much code", "the program follows")
         return SimpleNamespace(sketch=name, values=dict(values))
 
     return build
@@ -262,7 +263,7 @@ def test_errors():
     hopeless = Space([Sketch("s", TILES, built("plain"), never)])
 
     def refuse(values):
-        raise TensorIRError("split('i'): no such loop")
+        raise Refusal("split('i'): no such loop")
 
     broken = Space([Sketch("s", TILES, refuse)])
     for propose in STRATEGIES.values():
