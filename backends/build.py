@@ -6,6 +6,8 @@ import dataclasses
 import functools
 from collections.abc import Collection, Mapping, Sequence, Sized
 from importlib import import_module
+from numbers import Real
+from threading import TIMEOUT_MAX
 from typing import Any
 
 from backends.base import Backend
@@ -132,14 +134,17 @@ def _check_condition(condition: Expr, ir: PrimFunc) -> None:
         )
 
 
-def source_text(
-    program: PrimFunc, target: Target | str = "c", constants: Collection[str] = ()
-) -> str:
-    """The source text that `build` would compile, given the names of the constants."""
+def source_text(program: Any, target: Target | str = "c", constants: Collection[str] = ()) -> str:
+    """The source text that `build` would compile, given the names of the constants.
+
+    Raises TensorIRError where `program` is none, or where it has no such parameter.
+    """
+    func = _func_of(program)
     backend, resolved = _resolve(target)
     if _without(constants):
-        return backend.emit(lower(program, resolved), resolved)
-    _, main, binding = _with_constants(program, tuple(constants))
+        return backend.emit(lower(func, resolved), resolved)
+    names = tuple(constants) if isinstance(constants, Mapping) else constants
+    _, main, binding = _with_constants(func, names)
     prepare = None if binding.prepare is None else lower(binding.prepare, resolved)
     return backend.emit(lower(main, resolved), resolved, prepare)
 
@@ -160,6 +165,9 @@ def build_source(
     prepared, and `source` has the function for that too. For GPUs it is the scheduled program as
     well, or that lowered: it tells what is launched.
     """
+    func = _func_of(func)
+    if not isinstance(source, str):
+        raise TensorIRError(f"build_source: source is {source!r}, where a text to compile belongs")
     resolved = resolve(target)
     if _without(constants):
         ir = lower(func, resolved) if resolved.on_gpu and _has_blocks(func) else func
@@ -214,6 +222,10 @@ def _load(
     binding: Binding | None = None,
 ) -> CompiledKernel:
     """`signature` tells what the compiled function takes, if that is not what `func` does."""
+    if cache is not None and not isinstance(cache, ObjectCache):
+        raise TensorIRError(f"cache is {cache!r}, where an ObjectCache or None belongs")
+    if not isinstance(timeout, Real) or not 0 < timeout <= TIMEOUT_MAX:
+        raise TensorIRError(f"timeout is {timeout!r}, where a number of seconds belongs")
     backend = backend_of(target.kind)
     signature = signature or Signature.of(func, ir.size_vars)
     compiled = backend.compile(ir, source, target, signature, cache, timeout, binding)

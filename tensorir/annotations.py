@@ -53,6 +53,9 @@ def _is_a(name: str) -> Fits:
 
 KINDS: Kinds = {
     "PrimFunc": (_is_a("PrimFunc"), "a PrimFunc, as te.create_prim_func makes one,"),
+    "Target": (_is_a("Target"), "a target, as backends.resolve('c') makes one,"),
+    "Callable[[str, PrimFunc], object]": (callable, "a function of a name and a program"),
+    "Costs": (_is_a("Costs"), "Costs"),
     "Example": (_is_a("Example"), "an Example"),
     "Numbers": (lambda value: isinstance(value, Mapping), "a mapping such as {'n': 128}"),
     "str": (lambda value: isinstance(value, str), "a name"),

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tensorir.annotations import checked
 from tensorir.arith import Analyzer
 from tensorir.expr import Const, Expr, Var
 from tensorir.func import PrimFunc
@@ -19,6 +20,7 @@ from tensorir.structural import Writer, digest
 from tensorir.visit import substitute, walk
 
 
+@checked
 def program_key(func: PrimFunc) -> str:
     """32 hexadecimal digits, equal for scheduled programs that are the same one."""
     noted = {name for node in walk(func.body) for name in _texts(_notes(node))}

@@ -15,6 +15,7 @@ from hashlib import blake2b
 from typing import Any
 
 from tensorir import dtype as dt
+from tensorir.annotations import checked
 from tensorir.buffer import Buffer
 from tensorir.expr import BinOp, Call, Cast, Const, Expr, Load, Var
 from tensorir.externs.built_in import extern_digest
@@ -47,16 +48,19 @@ def structural_equal(a: PrimFunc | Stmt, b: PrimFunc | Stmt, *, names: bool = Fa
     return a is b or _rows(a, names=names) == _rows(b, names=names)
 
 
+@checked
 def structural_hash(func: PrimFunc) -> str:
     """32 hexadecimal digits that are equal for functions that are `structural_equal`."""
     return digest(_rows(func))
 
 
+@checked
 def workload_key(func: PrimFunc) -> str:
     """The key under which tuning records of `func`, as it was defined, are filed."""
     return structural_hash(func)
 
 
+@checked
 def structure_key(func: PrimFunc) -> str:
     """A hash like `workload_key` in which no number counts: it is the same for other shapes.
 

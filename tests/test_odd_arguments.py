@@ -6,11 +6,12 @@ import inspect
 import numpy as np
 import pytest
 
+import tensorir
 from autotune import default_schedule, search_space
-from backends import build
+from backends import build, build_source, resolve, source_text
 from schedule import Schedule, library
 from schedule.library import gpu
-from tensorir import TensorIRError, ops, specialize, te
+from tensorir import TensorIRError, lower, ops, specialize, split_constants, te
 from tests.odd import ODD, check_odd_arguments
 
 A = te.placeholder((6, 8), name="A")
@@ -97,6 +98,37 @@ def test_programs_and_operators():
     check_odd_arguments(Schedule(product()).undo, {})
 
 
+def of_programs():
+    """Functions of `tensorir` that need a program and nothing else."""
+    for name in dir(tensorir):
+        function = getattr(tensorir, name)
+        if inspect.isfunction(function):
+            parameters = inspect.signature(function).parameters.values()
+            needed = [p for p in parameters if p.default is p.empty]
+            if [str(p.annotation) for p in needed] == ["PrimFunc"]:
+                yield pytest.param(function, needed[0].name, id=name)
+
+
+@pytest.mark.parametrize(("function", "key"), list(of_programs()))
+def test_functions_of_programs(function, key):
+    check_odd_arguments(function, {key: product()})
+    for odd in (None, A, product().body, Schedule(product())):
+        with pytest.raises(TensorIRError, match="PrimFunc"):
+            function(**{key: odd})
+
+
+def test_lowering():
+    target = resolve("c -threads=1")
+    check_odd_arguments(lower, {"func": product(), "target": target})
+    check_odd_arguments(tensorir.device_of, {"target": target})
+    check_odd_arguments(split_constants, {"func": product(), "names": ["B"]})
+    check_odd_arguments(source_text, {"program": product()})
+    check_odd_arguments(build_source, {"func": product(), "source": source_text(product())})
+    for odd in ({"until": "vectorise"}, {"without": ["unroll", "vectorise"]}):
+        with pytest.raises(TensorIRError, match="no pass 'vectorise' for this target; it has .*, "):
+            lower(product(), target, **odd)
+
+
 @pytest.mark.parametrize("function", [default_schedule, search_space], ids=lambda f: f.__name__)
 def test_schedules_by_rules(function):
     check_odd_arguments(function, {"func": product(), "target": "c -threads=1"})
@@ -109,6 +141,12 @@ def test_building_and_timing(tmp_path):
             build(func, "c -threads=1", constants=() if constants is None else constants)
         except TensorIRError as error:
             assert str(error)
+    for how in ("cache", "timeout"):
+        for value in ODD:
+            fits = value is None if how == "cache" else isinstance(value, (int, float, np.integer))
+            if not fits or how == "timeout" and not 0 < value < 1e9:
+                with pytest.raises(TensorIRError, match=f"{how} is "):
+                    build(func, "c -threads=1", **{how: value})
     kernel = build(func, "c -threads=1")
     a, b = np.ones((6, 8), "float32"), np.ones((8, 5), "float32")
     for key in ("repeats", "min_ms", "limit_s", "sizes"):

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tensorir import dtype as dt
+from tensorir.annotations import checked
 from tensorir.arrays import decode, encode, match_arguments, shape_of
 from tensorir.errors import VerifyError
 from tensorir.externs.extern import find_extern, held_dtype
@@ -80,6 +81,7 @@ def interpret(
         )
 
 
+@checked
 def interpret_source(func: PrimFunc, precise: bool = False) -> str:
     """The Python text that `interpret` runs, for reading."""
     return _emitter(func, False)(func, precise, frozenset(RUNTIME)).source()

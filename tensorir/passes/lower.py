@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from importlib import import_module
 
+from tensorir.annotations import checked
 from tensorir.func import PrimFunc
-from tensorir.passes.rewriting import Pass
+from tensorir.passes.rewriting import Pass, chosen
 from tensorir.targets.target import GPUS, Target
 
 LISTS = {
@@ -23,6 +24,7 @@ def passes(target: Target) -> list[tuple[str, Pass]]:
     return found
 
 
+@checked
 def lower(
     func: PrimFunc,
     target: Target,
@@ -34,14 +36,10 @@ def lower(
 
     `dump(name, func)` is called with the result of every pass. With `until` the pass of that name
     is the last one, and those named `without` are left out: not all that is asked of a program
-    waits for the rest, or depends on it.
+    waits for the rest, or depends on it. Raises TensorIRError for a name that no pass has.
     """
-    for name, run in passes(target):
-        if name in without:
-            continue
+    for name, run in chosen(passes(target), until, without):
         func = run(func)
         if dump is not None:
             dump(name, func)
-        if name == until:
-            break
     return func

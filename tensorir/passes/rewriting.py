@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace as _replace
 from operator import is_
 
+from tensorir.errors import TensorIRError
 from tensorir.expr import Const, Expr, Var
 from tensorir.func import PrimFunc
 from tensorir.stmt import (
@@ -30,6 +31,20 @@ Pass = Callable[[PrimFunc], PrimFunc]
 
 NOTHING = Seq(())
 """The statement that does nothing."""
+
+
+def chosen(
+    passes: Sequence[tuple[str, Pass]], until: str | None, without: Collection[str]
+) -> list[tuple[str, Pass]]:
+    """Those up to the one named `until`, or all, less those named `without`. Raises TensorIRError
+    for a name that none has."""
+    names = [name for name, _ in passes]
+    for name in (*without, *(() if until is None else (until,))):
+        if name not in names:
+            known = ", ".join(names)
+            raise TensorIRError(f"lower: there is no pass {name!r} for this target; it has {known}")
+    end = len(names) if until is None else names.index(until) + 1
+    return [(name, run) for name, run in passes[:end] if name not in without]
 
 
 def with_body(func: PrimFunc, body: Stmt) -> PrimFunc:

@@ -18,7 +18,7 @@ from tensorir.analysis.block_accesses import touches
 from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
 from tensorir.expr import Var
-from tensorir.func import DECLARED, PrimFunc
+from tensorir.func import DECLARED, PrimFunc, require_func
 from tensorir.parts import replace_buffers, touched
 from tensorir.passes.facts.intervals import HELD, Interval, Intervals
 from tensorir.scalars import split_order
@@ -120,6 +120,7 @@ def prepare_name(name: str) -> str:
 
 def check_constants(func: PrimFunc, names: Collection[str]) -> tuple[Buffer, ...]:
     """The parameters called `names`, in call order; raises TensorIRError where one cannot be."""
+    require_func(func, "looking for constants")
     if isinstance(names, str):
         raise TensorIRError(f"constants={names!r} is one text; write constants=({names!r},)")
     if not isinstance(names, Collection) or hasattr(names, "dtype"):

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace as replace_fields
 from math import prod
 
+from tensorir.annotations import checked
 from tensorir.arith import Analyzer
 from tensorir.arith.linear import Linear, to_expr
 from tensorir.arith.regions.dense import is_dense
@@ -39,6 +40,7 @@ FROM_TYPE = 1 << 30
 """What is no less is only what the type of a number in memory can hold, and no bound of a loop."""
 
 
+@checked
 def rectangular(func: PrimFunc) -> PrimFunc:
     """`func` without loops around blocks whose extents depend on other loops or read memory.
 

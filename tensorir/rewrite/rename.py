@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace as replace_fields
 
+from tensorir.annotations import checked
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Var
 from tensorir.func import PrimFunc
@@ -29,6 +30,7 @@ def with_sizes(func: PrimFunc, sizes: Mapping[Var, Expr]) -> PrimFunc:
     return PrimFunc(func.name, params, inner, body, func.attrs)
 
 
+@checked
 def with_unique_names(func: PrimFunc) -> PrimFunc:
     """`func` with other names for loops that have the name of one before, since names are handles,
     and for variables of blocks and lets that have the name of any loop: then a block may come to

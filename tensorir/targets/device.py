@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tensorir.annotations import checked
 from tensorir.targets.costs import Costs, usual_costs
 from tensorir.targets.cpu import Cpu
 from tensorir.targets.gpu import Gpu
@@ -10,6 +11,7 @@ from tensorir.targets.target import Target
 Device = Cpu | Gpu
 
 
+@checked
 def device_of(target: Target, costs: Costs | None = None) -> Device:
     """The description of what a resolved target (backends.resolve) is compiled for.
 

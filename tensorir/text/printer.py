@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tensorir.annotations import checked
 from tensorir.buffer import Buffer
 from tensorir.expr import TRUE
 from tensorir.func import PrimFunc
@@ -58,6 +59,7 @@ def format_stmt(s: Stmt) -> str:
     return "\n".join(printer.lines)
 
 
+@checked
 def format_func(f: PrimFunc, mark: str | None = None) -> str:
     """`f` as the text of a function, which tensorir.text.parser.parse reads back.
 

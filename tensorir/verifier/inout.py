@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tensorir import dtype as dt
+from tensorir.annotations import checked
 from tensorir.arith import Analyzer, relax
 from tensorir.buffer import Buffer
 from tensorir.errors import VerifyError
@@ -107,6 +108,7 @@ def check_declared(func: PrimFunc) -> None:
             )
 
 
+@checked
 def with_declared(func: PrimFunc) -> PrimFunc:
     """`func`, saying itself which in-out parameters it has, if any."""
     found = () if DECLARED in func.attrs else in_outs(func)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from tensorir.annotations import checked
 from tensorir.func import PrimFunc
 
 PROOFS = 64
 """Programs whose proof is remembered: schedules of one program are made by the thousand."""
 
 
+@checked
 @lru_cache(maxsize=PROOFS)
 def prove(func: PrimFunc) -> None:
     """Raise VerifyError, naming the thing, unless everything that schedules and backends rely on

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from tensorir import dtype as dt
+from tensorir.annotations import checked
 from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
 from tensorir.errors import VerifyError
@@ -51,6 +52,7 @@ ANALYZERS = 256
 """Nests whose analyzers are kept; they are larger than the proofs."""
 
 
+@checked
 def check_ranges(func: PrimFunc, everywhere: bool = False) -> None:
     """Raise VerifyError where an access or the binding of a block variable can be out of range.
 
