@@ -3,6 +3,7 @@ terms, sums of two matrices take as many operations for a term as the product by
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from autotune import default_schedule
@@ -71,3 +72,48 @@ def test_bits_stay_where_they_are_asked_for():
     """Factors are not taken apart then."""
     func = product(64, 64, 64, TERMS["a factor of each term"])
     assert default_schedule(func, TARGET, numerics="bitwise").numerics == "bitwise"
+
+
+def packed(rows: int, terms: int, columns: int, bits: int, scaled: bool) -> PrimFunc:
+    """Rows times weights of which a byte has several, and a factor for each column."""
+    each, k = 8 // bits, te.reduce_axis(terms, name="k")
+    x = te.placeholder((rows, terms), name="x")
+    w = te.placeholder((columns, terms // each), "uint8", name="w")
+    s = te.placeholder((columns,), name="s")
+
+    def weight(j, k):
+        byte = te.cast(w[j, k // each], "int32") >> (te.cast(k % each, "int32") * bits)
+        value = te.cast((byte & (2**bits - 1)) - 2 ** (bits - 1), "float32")
+        return value * s[j] if scaled else value
+
+    made = te.compute(
+        (rows, columns), lambda i, j: te.sum(x[i, k] * weight(j, k), axis=k), name="made"
+    )
+    return te.create_prim_func([x, w, *([s] if scaled else []), made])
+
+
+@pytest.mark.parametrize("bits", [2, 4])
+@pytest.mark.parametrize("scaled", [True, False])
+def test_packed_weights_take_no_longer_than_bytes(bits, scaled, cache):
+    """Each byte is read once, with its neighbours: a warp read them one by one, for each part."""
+    x, w = te.placeholder((1, 4096), name="x"), te.placeholder((16384, 4096), "int8", name="w")
+    k = te.reduce_axis(4096, name="k")
+    made = te.compute(
+        (1, 16384), lambda i, j: te.sum(x[i, k] * te.cast(w[j, k], "float32"), axis=k), name="made"
+    )
+    plain, most = planned(te.create_prim_func([x, w, made]))
+    plans, time = planned(packed(1, 4096, 16384, bits, scaled))
+    assert plans == plain == ["product"]
+    assert time <= most
+    for rows in (1, 3):
+        func = packed(rows, 2048, 24, bits, scaled)
+        arrays = [*numbers(func)]
+        arrays[1] = np.random.default_rng(0).integers(0, 256, arrays[1].shape).astype("uint8")
+        kernel = build(default_schedule(func, TARGET), f"{TARGET} -check=races", cache=cache)
+        require_close(func.outputs, [kernel(*arrays)], list(reference(func, *arrays)))
+
+
+def planned(func: PrimFunc) -> tuple[list[str], float]:
+    sketch = choose(func, DEVICE, None, ()).sketch
+    works = works_of(sketch.build(sketch.values()).func, DEVICE)
+    return [plan.name for plan in sketch.plans], cycles(works, DEVICE)

@@ -55,12 +55,13 @@ def thin_plans(
     few, many = sides[at], sides[1 - at]
     if any(None in o.strides or o.pad is not None for o in c.operands) or not many:
         return
-    large = [o for o in c.operands if any(o.strides[n] for n in many)]
+    moved = [o for o in c.operands if any(o.strides[n] for n in many)]
+    large = [o for o in moved if any(o.strides[n] for n in c.reduced)]
     near = {n for o in large for n, step in enumerate(o.strides) if step == 1}
     batches = few and all(o.strides[n] for o in large for n in few)
     if len(near) != 1 or not large or batches:
         return
-    thin = _Thin(c, few, many, extent, large)
+    thin = _Thin(c, few, many, extent, large, moved)
     (axis,) = near
     if axis in c.reduced:
         yield from thin.along_terms(axis)
@@ -76,10 +77,11 @@ class _Thin:
         many: Sequence[int],
         extent: Callable[[int], int],
         large: Sequence[library.Operand],
+        moved: Sequence[library.Operand],
     ) -> None:
         self.c, self.few, self.many, self.extent, self.large = c, few, many, extent, large
         self.rows = prod(map(extent, few))
-        self.small = tuple(n for n, o in enumerate(c.operands) if o not in large)
+        self.small = tuple(n for n, o in enumerate(c.operands) if o not in moved)
 
     def along_terms(self, axis: int) -> Iterator[library.gpu.TilePlan]:
         """Lanes have neighbours among the terms."""
@@ -124,9 +126,10 @@ class _Thin:
     def plan(
         self, cuts: dict[int, library.gpu.Cut], shared: tuple[int, ...] = ()
     ) -> library.gpu.TilePlan:
-        """A thread has all of what is few."""
-        cut = library.gpu.Cut
-        cuts = {n: cut(parts=self.extent(n)) for n in self.few} | cuts
+        """A thread has all of what is few, and short parts of terms that move nothing large."""
+        cut, terms = library.gpu.Cut, (n for n in self.c.reduced if self.extent(n) <= SOME)
+        short = [n for n in terms if not any(o.strides[n] for o in self.large)]
+        cuts = {n: cut(parts=self.extent(n)) for n in (*self.few, *short)} | cuts
         every = tuple(cuts.get(n, cut()) for n in range(len(self.c.axes)))
         return library.gpu.TilePlan(every, shared, self.c.written)
 

@@ -262,9 +262,10 @@ class TileColumns:
         size = dtype.itemsize(o.dtype)
         near = self.own_of[:, [n for n, s in enumerate(o.strides) if s == 1]].max(1, initial=1)
         wide = np.ones(len(self.plans), np.int64)
-        for count in (2, 4):
+        reads = self._own(self.c.moving[operand])
+        for count in (2, 4, 8, 16):
             if count * size <= Gpu.access_bytes:
-                wide[near % count == 0] = count
+                wide[(near % count == 0) & (reads <= MOST_HELD)] = count
         apart = (size * s for s in o.strides if s not in (0, 1, None))
         within = 1.0 - gcd(Gpu.sector_bytes, *apart) / Gpu.sector_bytes
         sectors = np.ones(len(self.plans))
@@ -275,7 +276,6 @@ class TileColumns:
                 every = lanes * np.minimum(step, Gpu.sector_bytes) / Gpu.sector_bytes
                 more = within if stride == 1 else 0.0
                 sectors *= np.where(lanes > 1, np.maximum(1.0, every) + more, 1.0)
-        reads = self._own(self.c.moving[operand])
         return np.asarray(sectors * np.maximum(1, reads // wide) * self.warps)
 
     @cached_property
