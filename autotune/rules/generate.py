@@ -93,7 +93,8 @@ def sketches_of(
     asked.sort(key=lambda part: -order.index(part[0]))
     parts = [of(base) for _, of in asked] if told else list(_one_by_one(base, asked))
     for plans in combined(parts, rng):
-        yield replace(sketch_of(base, plans, many, start.name), ways=ways(parts))
+        finish = partial(rules.finish, cpu=device) if rules.finish else None
+        yield replace(sketch_of(base, plans, many, start.name, finish), ways=ways(parts))
     if many and not start.name and rules.general is not None:
         first = [plan for part in parts for plan in part[0]]
         yield from _mixed(base, first, partial(rules.general, base, device=device), numerics, rng)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,15 +22,22 @@ if TYPE_CHECKING:
 
 
 def sketch_of(
-    base: Schedule, plans: Sequence[Plan], many: bool, algorithm: str = ""
+    base: Schedule,
+    plans: Sequence[Plan],
+    many: bool,
+    algorithm: str = "",
+    finish: Callable[[Schedule], object] | None = None,
 ) -> PlannedSketch:
-    """The plans together; their choices are looked for where there are to be many candidates."""
+    """The plans together, and what is done after them; their choices are looked for where there
+    are to be many candidates."""
     choices: list[Choice] = [choice for plan in plans for choice in plan.choices] if many else []
 
     def build(values: Values) -> Schedule:
         sch = base.copy()
         for plan in plans:
             plan.apply(sch, values)
+        if finish is not None and len(plans) > 1:
+            finish(sch)
         return sch
 
     def feasible(values: Values) -> bool:

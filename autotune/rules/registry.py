@@ -42,6 +42,7 @@ class Rules:
     anywhere  whether `rest` takes stages that store elsewhere than at their variables
     prepare   from a schedule and the device: what is done to a program before groups are found;
               returns the blocks for which primitives refuse that, and for each what, and why
+    finish    from a schedule and the device: what is done to it after all plans
     least     from a schedule, groups of it and the device: cycles that plans of these rules take
               together, so that what cannot be the fastest program need not be planned
     general   for searches: from a schedule, some blocks, the device and those of the blocks that
@@ -56,6 +57,7 @@ class Rules:
     copies: Callable[..., float] | None = None
     anywhere: bool = False
     prepare: Callable[..., Mapping[str, dict[str, str]]] | None = None
+    finish: Callable[..., None] | None = None
     least: Callable[..., float] | None = None
     general: Callable[..., Plan] | None = None
 
@@ -100,6 +102,7 @@ RULES: dict[str, Rules] = {
         copies=copies,
         anywhere=True,
         prepare=lay_out_states,
+        finish=_later("autotune.rules.together:run_together"),
         least=least_cycles,
         general=_later("autotune.rules.nests:nests_plan"),
     ),

@@ -8,7 +8,7 @@ from schedule.errors import require
 from schedule.primitive import primitive
 from schedule.rewrite.rebind import plain_loop, rebind
 from schedule.state import LoopRef, State, chain_below
-from tensorir import For, Seq, Stmt, Var, binary, seq, substitute_stmt
+from tensorir import For, ForKind, Seq, Stmt, Var, binary, seq, substitute_stmt
 
 
 @primitive
@@ -23,15 +23,27 @@ def merge(state: State, *loops: str) -> tuple[State, LoopRef]:
 
     requires:
         - at least two loops are given, each directly after the one before it
-        - the loops have the same extent, are serial and carry no annotation
+        - the loops have the same extent and carry no annotation
+        - they are all serial, or all parallel
         - what two bodies share, one of them writing, they touch in the same iterations,
           or in ranges that have nothing in common
     """
     require(len(loops) > 1, (loops or ("",))[0], "fewer than two loops were given")
     nodes = [state.loop(name) for name in loops]
     path = state.loop_path(loops[0])
+    kind = nodes[0].kind
     for node in nodes:
-        plain_loop(node, "merge before parallel, vectorize or unroll")
+        if kind is not ForKind.PARALLEL:
+            plain_loop(node, "merge before vectorize or unroll")
+        same = node.kind is kind and not node.annotations
+        require(same, node.name, f"loop {node.name!r} is {node.kind}, {nodes[0].name!r} is {kind}")
+    path = state.loop_path(loops[0])
+    for node in nodes if nodes[0].kind is not ForKind.PARALLEL else ():
+        plain_loop(node, "merge before vectorize or unroll")
+    for node in nodes[1:]:
+        kind = nodes[0].kind
+        alike = node.kind is kind and not node.annotations
+        require(alike, node.name, f"loop {node.name!r} is {node.kind}, and the first one {kind}")
     around = path[-2] if len(path) > 1 else None
     position = _position(around, nodes[0])
     _neighbours(around, position, nodes)
@@ -77,7 +89,7 @@ def _merged(state: State, name: str, nodes: list[For]) -> For:
         analyzer = state.analyzer([*outside, whole, *chain_below(node)])
         body = rebind(node.body, {node.var: var}, None, analyzer)
         bodies.append(substitute_stmt(body, {node.var: var}))
-    return For(var, nodes[0].extent, seq(*bodies))
+    return For(var, nodes[0].extent, seq(*bodies), nodes[0].kind)
 
 
 def _independent(state: State, merged: For, nodes: list[For]) -> None:

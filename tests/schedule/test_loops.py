@@ -249,10 +249,24 @@ class TestMerge:
         sch = Schedule(chain())
         sch.parallel("i_C")
         refused(sch.merge, "i", "i_C", match="loop 'i_C' is parallel")
+        sch.parallel("i")
+        refused(sch.merge, "i", "i_C", "i_D", match="loop 'i_D' is serial, 'i' is parallel")
 
-    @pytest.mark.parametrize("index", ["7 - vj", "vj + 1", "vj // 2", "0"])
-    def test_refuses_dependence(self, index):
+    def test_parallel_loops(self, chain, check):
+        sch = Schedule(chain())
+        for loop in ("i", "i_C", "i_D"):
+            sch.parallel(loop)
+        sch.merge("i", "i_C", "i_D")
+        assert str(sch.func).count("parallel(") == 1
+        check(sch)
+
+    @pytest.mark.parametrize("parallel", [False, True])
+    @pytest.mark.parametrize("index", ["7 - vj", "vj + 1", "max(vj - 1, 0)", "vj // 2", "0"])
+    def test_refuses_dependence(self, index, parallel):
+        """That on an earlier iteration alone, too: threads may run it later."""
         sch = Schedule(parse(SIBLINGS.replace("B[vj]", f"B[{index}]")))
+        for loop in ("i", "j") if parallel else ():
+            sch.parallel(loop)
         refused(sch.merge, "i", "j", match="in block 'D' that a later iteration of loop 'i' touch")
 
     def test_refuses_overwriting(self):

@@ -1,0 +1,79 @@
+"""Nests that go over the same elements run together: what one leaves in cache the next one uses.
+
+Stages whose results are all wanted, as those of a step of an optimizer, cannot be inlined, and
+several sums of the same rows are no chain: each has a nest of its own.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from schedule import Refusal, Schedule
+from tensorir import (
+    Cpu,
+    Expr,
+    For,
+    Seq,
+    Stmt,
+    Var,
+    accesses,
+    blocks_below,
+    const,
+    dtype,
+    int_value,
+    substitute,
+    variables,
+)
+
+TASK = Var("task")
+"""Stands for the loop over tasks of any nest."""
+
+Part = tuple[str, tuple[Expr, ...]]
+"""A buffer, and where in it a task begins."""
+
+
+def run_together(sch: Schedule, cpu: Cpu) -> None:
+    """Merge neighbouring nests that touch the same parts of arrays, as far as primitives allow it:
+    of arrays that the first cache does not hold, and parts that the second one does."""
+    at = 0
+    while at + 1 < len(nests := _nests(sch)):
+        first, second = nests[at : at + 2]
+        if isinstance(first, For) and isinstance(second, For) and _share(first, second, cpu):
+            try:
+                sch.merge(first.name, second.name)
+                continue
+            except Refusal:  # a task needs what others make
+                pass
+        at += 1
+
+
+def _nests(sch: Schedule) -> tuple[Stmt, ...]:
+    body = sch.func.body
+    return body.stmts if isinstance(body, Seq) else ()
+
+
+def _share(first: For, second: For, cpu: Cpu) -> bool:
+    """Whether the tasks of two nests, of which there are as many, have parts of arrays in common."""
+    tasks = first.const_extent
+    if first.kind is not second.kind or tasks != second.const_extent or not tasks or tasks < 2:
+        return False
+    sizes = _parts(first)
+    common = [sizes[part] for part in _parts(second) if part in sizes]
+    return any(cpu.l1_bytes < size <= cpu.l2_bytes * tasks for size in common)
+
+
+def _parts(nest: For) -> dict[Part, int]:
+    """The parts of buffers that a task of a nest touches, and how many bytes each buffer has."""
+    found: dict[Part, int] = {}
+    for block in blocks_below(nest):
+        for access in accesses(block):
+            size = prod(int_value(extent) or 0 for extent in access.buffer.shape)
+            indices = tuple(_at_task(index, nest) for index in access.in_loops())
+            if any(TASK in index.variables for index in indices):
+                found[access.buffer.name, indices] = size * dtype.itemsize(access.buffer.dtype)
+    return found
+
+
+def _at_task(index: Expr, nest: For) -> Expr:
+    """An index where the loops inside of a task begin."""
+    return substitute(index, {v: TASK if v is nest.var else const(0) for v in variables(index)})

@@ -1,0 +1,79 @@
+"""Nests that go over the same elements are one, where what they share is in no cache between."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from autotune import default_schedule, search_space
+from backends import build
+from tensorir import For, Seq, interpret, ops, te
+
+TARGET = "c -threads=2"
+
+
+def nests(func) -> int:
+    body = default_schedule(func, TARGET).func.body
+    return sum(isinstance(s, For) for s in (body.stmts if isinstance(body, Seq) else (body,)))
+
+
+def optimizer(shape, dtype="float32", names=("p", "g", "m", "v")):
+    """A step of Adam: three results, the last of which reads the other two."""
+    p, g, m, v = (te.placeholder(shape, dtype, name=name) for name in names)
+    m2 = te.compute(shape, lambda *i: 0.9 * m[i] + 0.1 * g[i], name=f"{names[2]}2")
+    v2 = te.compute(shape, lambda *i: 0.99 * v[i] + 0.01 * g[i] * g[i], name=f"{names[3]}2")
+    out = te.compute(shape, lambda *i: p[i] - 0.1 * m2[i] / (te.sqrt(v2[i]) + 1e-6), name="out")
+    return te.create_prim_func([p, g, m, v, m2, v2, out])
+
+
+def sums(shape, axis=1):
+    x = te.placeholder(shape, name="x")
+    return te.create_prim_func([x, ops.max(x, axis), ops.min(x, axis), ops.mean(x, axis)])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(200_000,), (500, 400), (9, 150, 160), (131_071,)])
+def test_results_of_the_same_elements_have_one_nest(shape, dtype):
+    assert nests(optimizer(shape, dtype)) == 1
+    assert nests(optimizer(shape, dtype, ("a", "b", "c", "d"))) == 1
+
+
+def test_sums_of_the_same_rows_have_one_nest():
+    assert nests(sums((512, 600))) == 1
+
+
+def test_what_a_cache_holds_stays_apart():
+    assert nests(optimizer((500,))) == 3
+    assert nests(sums((20, 60))) == 3
+
+
+def test_what_needs_other_tasks_stays_apart():
+    """Each row needs the rows beside it, whose tasks may run later."""
+    x = te.placeholder((600, 512), name="x")
+    y = te.compute((600, 512), lambda i, j: te.exp(x[i, j]), name="y")
+    z = te.compute((600, 512), lambda i, j: y[599 - i, j] * 2.0, name="z")
+    func = te.create_prim_func([x, y, z])
+    assert nests(func) == 2
+    values = np.random.default_rng(0).random((600, 512), "float32")
+    first, second = np.empty_like(values), np.empty_like(values)
+    build(default_schedule(func, TARGET), TARGET)(values, first, second)
+    np.testing.assert_allclose(second, np.exp(values)[::-1] * 2.0, rtol=1e-5)
+
+
+@pytest.mark.parametrize("func", [optimizer((301, 251)), sums((301, 257))], ids=["step", "sums"])
+def test_values_are_those_of_the_definition(func):
+    rng = np.random.default_rng(0)
+    arrays = [rng.random(b.const_shape).astype(b.dtype) for b in func.params]
+    want = interpret(func, *arrays)
+    for candidate in (default_schedule(func, TARGET), *drawn(func)):
+        got = [a.copy() for a in arrays]
+        build(candidate, TARGET)(*got)
+        for mine, theirs in zip(got[-len(want) :], want, strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
+
+
+def drawn(func):
+    space, rng = search_space(func, TARGET), random.Random(0)
+    return [space.build(space.sample(rng, next(iter(space.sketches)))) for _ in range(3)]
