@@ -13,16 +13,17 @@ from tensorir import Block, Expr, Load, Store, Var, body_loads, int_value, varia
 
 def with_own_buffer(sch: Schedule, c: Contraction, operand: int) -> Operand:
     """Read an operand, and no other of its buffer, from a buffer of its own, which the block `pad`
-    of what is returned fills. That buffer has a dimension for each variable that moves it.
+    of what is returned fills. That buffer has a dimension for each variable that moves it. Of those
+    that move with the same variables, which are alike, it is the first one that is left.
 
     ScheduleError where what is read there cannot be computed ahead.
     """
     node = sch.state.block(c.block)
-    load = load_of(node, c, c.operands[operand])
-    if load is None:
+    found = _loads_of(node, c, c.operands[operand])
+    if not found:
         name = c.operands[operand].buffer
-        raise Refusal(f"{name!r} is read in several places by the same variables")
-    maker = read_apart(sch, c.block, load)
+        raise Refusal(f"{name!r} is read by other variables than those of its axes")
+    maker = read_apart(sch, c.block, found[0])
     buffer, node = store_of(sch, maker).buffer, sch.state.block(c.block)
     (load,) = [load for load in body_loads(node) if load.buffer is buffer]
     steps = {it.var: [_step(axis, at) for axis in c.axes] for at, it in enumerate(node.iters)}
@@ -41,6 +42,12 @@ def _step(axis: Axis, place: int) -> int:
 def load_of(node: Block, c: Contraction, operand: Operand) -> Load | None:
     """The load of the block of `c` that is an operand: it is told from others of its buffer by the
     variables that it moves with. None where several move with these."""
+    found = _loads_of(node, c, operand)
+    return found[0] if len(found) == 1 else None
+
+
+def _loads_of(node: Block, c: Contraction, operand: Operand) -> list[Load]:
+    """The loads of its buffer that move with the variables of an operand."""
 
     def used(n: int) -> set[Var]:
         return {node.iters[digit.place].var for digit in c.axes[n].digits}
@@ -48,8 +55,7 @@ def load_of(node: Block, c: Contraction, operand: Operand) -> Load | None:
     every = set[Var]().union(*map(used, range(len(c.axes))))
     own = set[Var]().union(*(used(n) for n, step in enumerate(operand.strides) if step != 0))
     loads = [load for load in body_loads(node) if load.buffer.name == operand.buffer]
-    found = [load for load in loads if len(loads) == 1 or variables(load) & every == own]
-    return found[0] if len(found) == 1 else None
+    return [load for load in loads if len(loads) == 1 or variables(load) & every == own]
 
 
 def read_apart(sch: Schedule, block: str, load: Load) -> str:
