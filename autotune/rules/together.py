@@ -53,7 +53,7 @@ def _nests(sch: Schedule) -> tuple[Stmt, ...]:
 
 
 def _share(first: For, second: For, cpu: Cpu) -> bool:
-    """Whether the tasks of two nests, of which there are as many, have parts of arrays in common."""
+    """Whether the tasks of two nests, as many of each, have parts of arrays in common."""
     tasks = first.const_extent
     if first.kind is not second.kind or tasks != second.const_extent or not tasks or tasks < 2:
         return False

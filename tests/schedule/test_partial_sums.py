@@ -208,3 +208,17 @@ def test_an_index_in_a_value_goes_along_if_it_needs_no_division() -> None:
         return len(summed(te.create_prim_func([x, y]))[1].axes)
 
     assert weighted(10) == 1 and weighted(7) == 2
+
+
+@pytest.mark.parametrize("step", [1, 8])
+@pytest.mark.parametrize("count", [9, 16])
+def test_parts_of_fewer_terms_than_there_are_parts_are_refused(count: int, step: int) -> None:
+    """Also where it is a bound that tells how many terms there are."""
+    end = te.var("end")
+    x, k = te.placeholder((7, 9), name="x"), te.reduce_axis(te.min(end, 9), "k")
+    out = te.compute((7,), lambda i: te.sum(x[i, k], axis=k), name="out")
+    sch, c = summed(te.create_prim_func([end, x, out]))
+    before = sch.func
+    with pytest.raises(TensorIRError, match="save nothing"):
+        partial_sums(sch, c, Partial(c.reduced[0], count, "parts", step))
+    assert sch.func is before

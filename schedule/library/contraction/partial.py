@@ -79,9 +79,10 @@ def why_whole(c: Contraction, what: Partial) -> str | None:
     """Why a contraction has no such partial sums; None if it has."""
     if what.axis not in c.reduced:
         return f"axis {what.axis} of block {c.block!r} is not summed over; {list(c.reduced)} are"
-    most = c.axes[what.axis].most
+    axis, most = c.axes[what.axis], c.axes[what.axis].most
+    few = axis.extent is None and most is not None and most <= what.count  # one each, whatever step
     all_lanes = what.kind == "lanes" and most == what.count and len(c.reduced) > 1
-    if what.count < 2 or 1 in what.cut(most) and not all_lanes:
+    if what.count < 2 or few or 1 in what.cut(most) and not all_lanes:
         return f"{what.count} partial sums of {most} terms of block {c.block!r} save nothing"
     return None
 
