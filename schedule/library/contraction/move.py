@@ -22,10 +22,6 @@ def _always(c: Contraction, option: Any) -> str | None:
     return None
 
 
-def _none(c: Contraction, device: Device) -> Iterable[Any]:
-    return ()
-
-
 def _nothing(c: Contraction, option: Any, device: Device, constants: Collection[str]) -> float:
     return 0.0
 
@@ -55,7 +51,7 @@ class Move:
     name: str
     apply: Callable[[Schedule, Contraction, Any], Contraction]
     requires: Callable[[Contraction, Any], str | None] = _always
-    options: Callable[[Contraction, Device], Iterable[Any]] = _none
+    options: Callable[[Contraction, Device], Iterable[Any]] = lambda c, device: ()
     cycles: Callable[[Contraction, Any, Device, Collection[str]], float] = _nothing
     numerics: str = "bitwise"
     foresee: Callable[[Contraction, Any], Contraction] | None = None
