@@ -258,12 +258,17 @@ class _Search:
         return tuple(found)
 
     def panels(self, plan: library.NestPlan) -> Iterator[library.NestPlan]:
-        """With operands in panels of their own that would be crowded where they are."""
-        for n, operand in enumerate(self.c.operands):
-            may = operand.strides[plan.lane] == 1 and self.c.can_pack(n, plan.lane) and self.pays(n)
-            width = plan.tile[plan.lane]
-            if may and not plan.packs and self.estimate.crowds(n, plan.lane, width):
-                yield replace(plan, packs=(library.Pack(n, plan.lane, width),))
+        """With operands in panels of their own that would be crowded where they are; those of one
+        buffer that move alike together."""
+        width, operands = plan.tile[plan.lane], self.c.operands
+        alike: dict[tuple[object, ...], list[int]] = {}
+        for n, o in enumerate(operands):
+            if o.strides[plan.lane] == 1 and self.c.can_pack(n, plan.lane) and self.pays(n):
+                alike.setdefault((o.buffer, o.dims), []).append(n)
+        for group in alike.values() if not plan.packs else ():
+            if self.estimate.crowds(group[0], plan.lane, width):
+                packs = tuple(library.Pack(n, plan.lane, width) for n in group)
+                yield replace(plan, packs=packs)
 
     def pays(self, operand: int) -> bool:
         """Whether elements are used so often that a copy, which is turned, costs less than it

@@ -227,10 +227,9 @@ def _gathered(sch: Schedule, stage: Stage) -> list[str] | None:
     extents = {it.var: size(it.extent) for it in block.iters}
     for n, operand in enumerate(c.operands):
         if operand.strides[lane] not in (0, 1):
-            load = library.load_of(block, c, operand)
-            if load is None or not c.can_pack(n, lane):
+            if not c.can_pack(n, lane):
                 return None
-            apart = {v for index in load.indices for v in variables(index)}
+            apart = {v for load in library.loads_of(block, c, operand) for v in variables(load)}
             if prod(extents[v] for v in rows if v not in apart) < PACK_FROM:
                 return None
             found.append(operand.buffer)

@@ -6,7 +6,7 @@ from tensorir import lazy_names
 
 if TYPE_CHECKING:
     from schedule.library import gpu as gpu
-    from schedule.library.contraction.again import load_of as load_of
+    from schedule.library.contraction.again import loads_of as loads_of
     from schedule.library.contraction.ahead import ahead as ahead
     from schedule.library.contraction.ahead import factors_ahead as factors_ahead
     from schedule.library.contraction.ahead import values_apart as values_apart
@@ -71,7 +71,7 @@ __all__ = lazy_names(
     __name__,
     {
         "schedule.library": "gpu",
-        "schedule.library.contraction.again": "load_of",
+        "schedule.library.contraction.again": "loads_of",
         "schedule.library.contraction.ahead": (
             "ahead factors_ahead values_apart ways_apart with_parts_packed"
         ),

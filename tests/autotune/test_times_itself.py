@@ -90,6 +90,27 @@ def attention(same):
 PROGRAMS["attention"] = attention
 
 
+def parts(same):
+    """Products of numbers with parts, of which each is read by the same variables."""
+    x = te.placeholder((96, 64, 4), name="x")
+    y, k = _second(x, same), te.reduce_axis(64, name="k")
+    signs = (1.0, -1.0, -1.0, -1.0)
+
+    def value(i, j):
+        terms = [x[i, k, n] * y[j, k, n] * sign for n, sign in enumerate(signs)]
+        return te.sum(terms[0] + terms[1] + terms[2] + terms[3], axis=k)
+
+    return te.create_prim_func([*dict.fromkeys([x, y]), te.compute((96, 96), value, name="out")])
+
+
+PROGRAMS["parts"] = parts
+
+
+def test_parts_of_numbers_are_packed_each():
+    made = default_schedule(parts(False), TARGETS[0])
+    assert sum(step.name == "transform_layout" for step in made.trace.instructions) == 4
+
+
 def _chosen(func, target):
     return choose(func, device_of(resolve(target)), None).sketch
 

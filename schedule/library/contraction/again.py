@@ -19,7 +19,7 @@ def with_own_buffer(sch: Schedule, c: Contraction, operand: int) -> Operand:
     ScheduleError where what is read there cannot be computed ahead.
     """
     node = sch.state.block(c.block)
-    found = _loads_of(node, c, c.operands[operand])
+    found = loads_of(node, c, c.operands[operand])
     if not found:
         name = c.operands[operand].buffer
         raise Refusal(f"{name!r} is read by other variables than those of its axes")
@@ -39,15 +39,9 @@ def _step(axis: Axis, place: int) -> int:
     return next((digit.lower for digit in axis.digits if digit.place == place), 0)
 
 
-def load_of(node: Block, c: Contraction, operand: Operand) -> Load | None:
-    """The load of the block of `c` that is an operand: it is told from others of its buffer by the
-    variables that it moves with. None where several move with these."""
-    found = _loads_of(node, c, operand)
-    return found[0] if len(found) == 1 else None
-
-
-def _loads_of(node: Block, c: Contraction, operand: Operand) -> list[Load]:
-    """The loads of its buffer that move with the variables of an operand."""
+def loads_of(node: Block, c: Contraction, operand: Operand) -> list[Load]:
+    """The loads of the block of `c` that are an operand, told from others of its buffer by the
+    variables that they move with: several that are alike, as the parts of complex numbers."""
 
     def used(n: int) -> set[Var]:
         return {node.iters[digit.place].var for digit in c.axes[n].digits}

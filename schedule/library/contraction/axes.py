@@ -101,7 +101,7 @@ def flat_strides(
 @dataclass(frozen=True)
 class Operand(Access):
     """A load of a block. `pad` is the block that makes the buffer, for it alone, by padding; `own`
-    are the axes at whose values alone it is read, where no other load of the buffer moves with the
+    are the axes at whose values alone it is read, and so is all of the buffer that moves with the
     same variables; `converted` is what is used as another type than it has in memory."""
 
     pad: str | None = None

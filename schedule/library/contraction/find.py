@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from schedule.analysis.products import products
-from schedule.library.contraction.again import load_of
+from schedule.library.contraction.again import loads_of
 from schedule.library.contraction.axes import (
     Access,
     Axis,
@@ -150,10 +150,11 @@ def _with_own(node: Block, c: Contraction, still: set[Var], analyzer: Analyzer) 
     """With the axes at whose values alone each operand is read that is the same in all steps."""
 
     def read(o: Operand) -> Operand:
-        load = load_of(node, c, o)
-        if load is None or not still.isdisjoint(variables(load)):
+        alike = loads_of(node, c, o)
+        if not alike or not all(still.isdisjoint(variables(load)) for load in alike):
             return o
-        return replace(o, own=axes_read(node, c, load, analyzer))
+        own = (axes_read(node, c, load, analyzer) for load in alike)
+        return replace(o, own=frozenset.intersection(*own))
 
     return replace(c, operands=tuple(map(read, c.operands)))
 
