@@ -28,6 +28,9 @@ class Illegal(TensorIRError):
         self.where = where if isinstance(where, str) else repr(where)  # what was given as a name
         self.reason, self.hint, self.detail = reason, hint, detail
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Illegal, (self.where, self.reason, hint_text(self.hint), hint_text(self.detail))
+
     def __str__(self) -> str:
         hint = hint_text(self.hint)
         return f"{self.reason}; {hint}" if hint else self.reason

@@ -263,6 +263,9 @@ def test_the_error_names_the_request_and_the_axes(check):
     assert error.cause.where in s.prim_func.name or error.cause.state is not None
     again = pickle.loads(pickle.dumps(error))
     assert str(again) == text and again.call == error.call and isinstance(again, ScheduleError)
+    link = error  # what led to it goes along where errors are sent with their causes
+    while (link := link.__cause__ or link.__context__) is not None:
+        assert str(pickle.loads(pickle.dumps(link))) == str(link)
     s.withdraw(error.request)
     s[AA].compute_at(s[D], d0)
     met(s, check)
