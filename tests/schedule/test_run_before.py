@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from refusal import refused
 
 from schedule import Schedule
@@ -106,8 +107,10 @@ def halves(A: f32[8], B: f32[9], C: f32[2]):
     refused(Schedule(within).run_before, "second", "first", match="'B' is written by")
 
 
-def test_what_is_refused():
-    sch = Schedule(beside())
+@pytest.mark.parametrize("n", [0, 1, 6])
+def test_what_is_refused(n):
+    """Of buffers without elements too, which nothing is read from before it is made."""
+    sch = Schedule(beside(n))
     refused(sch.run_before, "E", "C", match="'D' is written by block 'D', which would run after")
     refused(sch.run_before, "F", "E", match="'E' is written by block 'E'")
     refused(sch.run_before, "C", "D", match="'C' runs before block 'D' already")
