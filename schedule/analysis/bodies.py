@@ -39,7 +39,8 @@ def apart(a: Access, b: Access, analyzer: Analyzer) -> bool:
     nothing: accesses that never happen keep their order as others do."""
     for left, right in zip(a.in_loops(), b.in_loops()):
         mine, theirs = analyzer.bounds(left), analyzer.bounds(right)
-        if any(None not in each and each[0] > each[1] for each in (mine, theirs)):
+        ranges = (mine, theirs)
+        if any(low is not None and high is not None and low > high for low, high in ranges):
             continue
         for below, above in ((mine[1], theirs[0]), (theirs[1], mine[0])):
             if below is not None and above is not None and below < above:
