@@ -121,6 +121,8 @@ class Traffic(Alike):
         the processor, if each of its elements is used once in a tile."""
         spatial = range(len(self.c.axes))
         size = [prod(self.of.extents[n] for n in spatial if s.moves(n)) for s in self.of.plain]
+        if not size:  # terms that read nothing
+            return np.zeros(len(self.tile), dtype=bool)
         most = size.index(max(size))
         if not self.added:
             asked = any(n == most for n, _ in self.plan.ahead)

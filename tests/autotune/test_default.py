@@ -212,3 +212,20 @@ def test_products_with_a_single_number(kinds, target):
 
     for s in (a, stage):
         assert default_schedule(program(s), target)
+
+
+@pytest.mark.parametrize("target", ["c -threads=1", "c -threads=2", "c -march=x86-64", "cuda"])
+@pytest.mark.parametrize("shape", [(7, 33, 15), (1, 64, 300), (300, 7, 17), (64, 64, 0), (5, 1, 1)])
+def test_sums_that_read_nothing_have_a_default(shape, target):
+    rows, columns, terms = shape
+    k = te.reduce_axis(terms, name="k")
+
+    def value(i, j):
+        return te.sum((i * j + k).astype("float32"), axis=k)
+
+    func = te.create_prim_func([te.compute((rows, columns), value, name="out")])
+    made = default_schedule(func, target)
+    assert made.func.params == func.params
+    if target == "c -threads=2":
+        i, j, n = np.ogrid[:rows, :columns, :terms]
+        np.testing.assert_allclose(build(made, target)(), (i * j + n).sum(-1), rtol=1e-5)
