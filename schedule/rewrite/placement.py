@@ -27,6 +27,7 @@ from tensorir import (
     conjuncts,
     const,
     in_own_variables,
+    int_value,
     intersect_with,
     relax,
     replace,
@@ -132,7 +133,8 @@ def fresh_loops(
         else:
             base = loop_name(it.var)
             hints = (base, f"{base}_{block.name}")
-            loop = For(Var(fresh(taken, hints)), part.extent, Seq(()))
+            empty = (int_value(part.extent) or 0) < 0  # nothing of it is read there
+            loop = For(Var(fresh(taken, hints)), const(0) if empty else part.extent, Seq(()))
             taken.add(loop.name)
             loops.append(loop)
             analyzer.bind(loop.var, loop.extent)

@@ -144,3 +144,19 @@ def main(A: f32[4], C: f32[4]):
 """
     )
     refused(Schedule(func).compute_at, "B", "i_C", match="'again', which 'B' reads, runs before")
+
+
+def test_where_an_iteration_reads_nothing_the_copy_has_no_elements(check):
+    """The first result comes from the second array alone."""
+    a, b = te.placeholder((6, 1), name="A"), te.placeholder((3, 1), name="B")
+
+    def one_after_the_other(i, j):
+        return te.if_then_else(i < 6, a[te.min(i, 5), j], b[te.max(i - 6, 0), j])
+
+    c = te.compute((9, 1), one_after_the_other, name="C")
+    e = te.compute((9, 1), lambda i, j: c[8 - i, j] + 1.0, name="E")
+    sch = Schedule(te.create_prim_func([a, b, e]))
+    sch.compute_inline("C")
+    first, _ = sch.partition(sch.get_loops("E")[0], [1, None])
+    sch.compute_at(sch.cache_read("E", "A", "local"), first)
+    check(sch)
