@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -26,18 +26,20 @@ def sketch_of(
     plans: Sequence[Plan],
     many: bool,
     algorithm: str = "",
-    finish: Callable[[Schedule], object] | None = None,
+    finish: Callable[[Schedule], Mapping[str, str]] | None = None,
 ) -> PlannedSketch:
-    """The plans together, and what is done after them; their choices are looked for where there
-    are to be many candidates."""
+    """The plans together, and what is done after them, which returns what was refused; their
+    choices are looked for where there are to be many candidates."""
     choices: list[Choice] = [choice for plan in plans for choice in plan.choices] if many else []
+
+    refused: dict[str, str] = {}
 
     def build(values: Values) -> Schedule:
         sch = base.copy()
         for plan in plans:
             plan.apply(sch, values)
         if finish is not None and len(plans) > 1:
-            finish(sch)
+            refused.update(finish(sch))
         return sch
 
     def feasible(values: Values) -> bool:
@@ -45,7 +47,9 @@ def sketch_of(
 
     name = "+".join(f"{plan.group.block}:{plan.name}" for plan in plans) or "unscheduled"
     name = f"{algorithm}:{name}" if algorithm else name
-    return PlannedSketch(name, tuple(choices), build, feasible, tuple(plans), algorithm)
+    return PlannedSketch(
+        name, tuple(choices), build, feasible, tuple(plans), algorithm, refused=refused
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +63,8 @@ class PlannedSketch(Sketch):
     """In how many ways the plans of the groups go together; some of them are sketches."""
     constants: tuple[str, ...] = ()
     """Parameters that are taken to be known when a kernel is built."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """What was refused after the plans of what was built so far, and why."""
 
     @cached_property
     def _told(self) -> list[Told]:
@@ -113,6 +119,7 @@ class PlannedSketch(Sketch):
             found.append(f"impossible: values that need no tuning: {error.headline}")
         if made and weakest(made) != "bitwise":
             found.append(f"sums are {weakest(made)}, for some of the values at least")
+        found += [f"impossible: {what}: {why}" for what, why in self.refused.items()]
         for plan in self.plans:
             refused = (*plan.passed.items(), *plan.refused.items())
             found += [f"impossible: {what}: {why}" for what, why in refused]

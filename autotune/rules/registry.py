@@ -42,7 +42,8 @@ class Rules:
     anywhere  whether `rest` takes stages that store elsewhere than at their variables
     prepare   from a schedule and the device: what is done to a program before groups are found;
               returns the blocks for which primitives refuse that, and for each what, and why
-    finish    from a schedule and the device: what is done to it after all plans
+    finish    from a schedule and the device: what is done to it after all plans; returns what
+              primitives refuse of that, and why
     least     from a schedule, groups of it and the device: cycles that plans of these rules take
               together, so that what cannot be the fastest program need not be planned
     general   for searches: from a schedule, some blocks, the device and those of the blocks that
@@ -57,7 +58,7 @@ class Rules:
     copies: Callable[..., float] | None = None
     anywhere: bool = False
     prepare: Callable[..., Mapping[str, dict[str, str]]] | None = None
-    finish: Callable[..., None] | None = None
+    finish: Callable[..., Mapping[str, str]] | None = None
     least: Callable[..., float] | None = None
     general: Callable[..., Plan] | None = None
 

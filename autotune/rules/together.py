@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from math import prod
 
-from schedule import Refusal, Schedule
+from autotune.rules.group import attempt
+from schedule import Schedule
 from tensorir import (
     Cpu,
     Expr,
@@ -32,19 +33,19 @@ Part = tuple[str, tuple[Expr, ...]]
 """A buffer, and where in it a task begins."""
 
 
-def run_together(sch: Schedule, cpu: Cpu) -> None:
+def run_together(sch: Schedule, cpu: Cpu) -> dict[str, str]:
     """Merge neighbouring nests that touch the same parts of arrays, as far as primitives allow it:
-    of arrays that the first cache does not hold, and parts that the second one does."""
-    at = 0
+    of arrays that the first cache does not hold, and parts that the second one does. Returns what
+    is refused, as where a task needs what others make, and why."""
+    refused, at = dict[str, str](), 0
     while at + 1 < len(nests := _nests(sch)):
         first, second = nests[at : at + 2]
         if isinstance(first, For) and isinstance(second, For) and _share(first, second, cpu):
-            try:
-                sch.merge(first.name, second.name)
+            what = f"{first.name} together with {second.name}"
+            if attempt(refused, what, sch.merge, first.name, second.name):
                 continue
-            except Refusal:  # a task needs what others make
-                pass
         at += 1
+    return refused
 
 
 def _nests(sch: Schedule) -> tuple[Stmt, ...]:

@@ -37,13 +37,6 @@ def merge(state: State, *loops: str) -> tuple[State, LoopRef]:
             plain_loop(node, "merge before vectorize or unroll")
         same = node.kind is kind and not node.annotations
         require(same, node.name, f"loop {node.name!r} is {node.kind}, {nodes[0].name!r} is {kind}")
-    path = state.loop_path(loops[0])
-    for node in nodes if nodes[0].kind is not ForKind.PARALLEL else ():
-        plain_loop(node, "merge before vectorize or unroll")
-    for node in nodes[1:]:
-        kind = nodes[0].kind
-        alike = node.kind is kind and not node.annotations
-        require(alike, node.name, f"loop {node.name!r} is {node.kind}, and the first one {kind}")
     around = path[-2] if len(path) > 1 else None
     position = _position(around, nodes[0])
     _neighbours(around, position, nodes)

@@ -62,6 +62,17 @@ def test_what_needs_other_tasks_stays_apart():
     np.testing.assert_allclose(second, np.exp(values)[::-1] * 2.0, rtol=1e-5)
 
 
+def test_what_is_refused_is_told():
+    """Tasks need what they have in common, and what others make too."""
+    size = 300_000
+    x = te.placeholder((size,), name="x")
+    y = te.compute((size,), lambda i: te.exp(x[i]), name="y")
+    z = te.compute((size,), lambda i: y[i] + y[size - 1 - i], name="z")
+    func = te.create_prim_func([x, y, z])
+    assert nests(func) == 2
+    assert "together with" in str(search_space(func, TARGET).describe())
+
+
 @pytest.mark.parametrize("func", [optimizer((301, 251)), sums((301, 257))], ids=["step", "sums"])
 def test_values_are_those_of_the_definition(func):
     rng = np.random.default_rng(0)

@@ -35,9 +35,10 @@ def pack(sch: Schedule, c: Contraction, what: Pack, steps: tuple[int, ...], para
 
     Requires that the axis is there at values of its own.
     """
-    operand, alone = c.operands[what.operand], True
+    operand, maker = c.operands[what.operand], None
     if len(_read(sch, c, operand)) > 1:  # as other operands
-        operand, alone = with_own_buffer(sch, c, what.operand), False
+        operand = with_own_buffer(sch, c, what.operand)
+        maker = operand.pad
     node = sch.state.block(c.block)
     (load,) = _read(sch, c, operand)
     indices = load.indices
@@ -63,8 +64,8 @@ def pack(sch: Schedule, c: Contraction, what: Pack, steps: tuple[int, ...], para
     whole = axis.extent is not None and axis.extent % what.width == 0 and _fills(operand, own)
     text = f"{', '.join(f'd{n}' for n in range(len(indices)))}: {', '.join(dims)}"
     sch.transform_layout(copier, store_of(sch, copier).buffer.name, text, None if whole else 0)
-    if not alone and operand.pad is not None:
-        sch.compute_inline(operand.pad)
+    if maker is not None:
+        sch.compute_inline(maker)
     straight = own[axis.digits[-1]].startswith(f"d{len(indices) - 1}")
     _finish(sch, copier, straight, parallel)
     return copier
