@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 
@@ -44,7 +45,8 @@ caches also hold what passes through, and others use them."""
 @dataclass(frozen=True)
 class Stream:
     """What is read or written of an array of so many bytes: elements between neighbours of each
-    axis. Panels of `panel` values of an axis, if there are any, lie `far` elements apart."""
+    axis. Panels of `panel` values of an axis, if there are any, lie `far` elements apart. `dims`
+    are the steps of each axis in the dimensions of what lies as it was written."""
 
     strides: tuple[int | None, ...]
     item: int
@@ -52,23 +54,32 @@ class Stream:
     axis: int = -1
     panel: Column | None = None
     far: int = 0
+    dims: tuple[tuple[int | None, ...], ...] = ()
 
     def moves(self, axis: int) -> bool:
         return self.strides[axis] != 0
 
     def fresh(self, axis: int, box: Column, ways: int) -> Column | float:
         """The share of lines that are new from one value of an axis to the next, for boxes of so
-        many values of each axis: neighbours are in the same lines, where these stay in a cache of
-        so many `ways`, which rows at distances of large powers of two share."""
+        many values of each axis: neighbours are in the same lines, and windows overlap, where these
+        stay in a cache of so many `ways`, which rows at distances of large powers of two share."""
         step = self.strides[axis]
         if step is None or self.panel is not None:
             return 1.0
         near = np.minimum(1.0, abs(step) * box[..., axis] * self.item / LINE)
+        moved = [row for row in self.dims if row[axis]]
+        if len(moved) == 1:
+            near = np.minimum(near, self._beyond(moved[0], axis, box))
         for n, stride in enumerate(self.strides):
             if n != axis and stride and abs(stride) * self.item >= LINE:
                 sets = SETS // gcd(SETS, abs(stride) * self.item // LINE)
                 near = np.where(box[..., n] > sets * ways, 1.0, near)
         return near
+
+    def _beyond(self, row: Sequence[int | None], axis: int, box: Column) -> Column:
+        """The share of what boxes reach of a dimension that is new to the next ones of an axis."""
+        reach = 1 + sum(abs(step or 0) * (box[..., n] - 1) for n, step in enumerate(row))
+        return np.asarray(abs(row[axis] or 0) * box[..., axis] / reach)
 
     def apart(self, axis: int) -> bool:
         """Whether neighbours along an axis are in different pages of memory."""
@@ -96,14 +107,20 @@ class Stream:
                 steps.append((far, far if panel is None else far * panel, size))
         steps.sort(key=lambda item: item[0])
         run, runs, places = np.ones(len(box)), np.ones(len(box)), np.ones(len(box))
+        pitch, count = np.ones(len(box)), np.ones(len(box))  # of the runs along the last axis
         common = gcd(*(int(step) for step, _, size in steps if np.any(size > 1)))
         if steps and steps[0][0] == 1:  # neighbours are a run, whatever their number
             run = np.maximum(run, steps.pop(0)[2])
         for step, apart, size in steps:
             on = (apart <= run) | ((apart <= line / 4) & (runs == 1))
             longer = np.where(apart <= run, run + apart * (size - 1), apart * size)
-            places = np.where(on, places, places * np.minimum(size, self.places(step)))
-            runs = np.where(on | (size <= 1), runs, runs * size)
+            again = (count > 1) & (apart <= pitch * count) & (apart % pitch == 0)
+            reach = np.where(again, count + apart / pitch * (size - 1), size)  # windows overlap
+            more = np.where(again, reach / count, size)
+            places = np.where(on, places, places * np.minimum(more, self.places(step)))
+            same = on | (size <= 1)
+            runs = np.where(same, runs, runs * more)
+            pitch, count = np.where(same | again, pitch, apart), np.where(same, count, reach)
             run = np.where(on & (size > 1), longer, run)
         return Pieces(run, runs, np.minimum(places, self.places(common)))
 

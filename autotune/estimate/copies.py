@@ -26,7 +26,7 @@ class Copies(Alike):
             stream = self.of.plain[pack.operand]
             elements = prod(e for n, e in enumerate(extents) if stream.moves(n))
             each = costs.copy if operand.strides[pack.axis] == 1 else costs.copy_turned
-            total += (elements * each + GAPLESS * self.moved(stream.bytes)) / threads
+            total += (elements * each + GAPLESS * self.moved(elements * stream.item)) / threads
         for n, operand in enumerate(self.c.operands):
             if operand.pad is None or plan.pad == "inline":
                 continue

@@ -26,8 +26,8 @@ class Facts:
         self.c, self.cpu, self.constants = c, cpu, constants
         self.extents = tuple(axis.extent or SYMBOLIC for axis in c.axes)
         self.spatial = np.array([self.extents[n] for n in c.spatial], dtype=np.float64)
-        self.plain = [self.stream(o.strides, o.dtype) for o in c.operands]
-        self.result = self.stream(c.result.strides, c.result.dtype)
+        self.plain = [self.stream(o) for o in c.operands]
+        self.result = self.stream(c.result)
         arrays = {o.buffer: o for o in (*c.operands, c.result)}.values()
         sizes = [prod(s or SYMBOLIC for s in o.shape) * dtype.itemsize(o.dtype) for o in arrays]
         self.used = np.array([float(sum(sizes))])
@@ -44,10 +44,11 @@ class Facts:
         self.vector = cpu.vector(c.sums.dtype)
         self.masked = masked_bits(cpu.target)
 
-    def stream(self, strides: tuple[int | None, ...], kind: str) -> Stream:
+    def stream(self, what: library.Access) -> Stream:
         """What is read or written of an array as it lies."""
-        count = prod(extent for extent, step in zip(self.extents, strides) if step != 0)
-        return Stream(strides, dtype.itemsize(kind), count * dtype.itemsize(kind))
+        item = dtype.itemsize(what.dtype)
+        used = prod(size or SYMBOLIC for size in what.shape) * item
+        return Stream(what.strides, item, used, dims=what.dims)
 
     def crowds(self, operand: int, axis: int, width: int) -> bool:
         """Whether so many values of an axis, and all terms of their sums, lie in too few sets of

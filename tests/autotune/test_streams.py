@@ -1,0 +1,60 @@
+"""Boxes of windows in memory: what several axes of a dimension reach is counted once."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotune.streams import Stream
+
+WAYS = 1 << 20
+
+pairs = st.sampled_from([(1, 1), (1, 2), (2, 1), (3, 1), (1, 3)])
+sizes = st.integers(1, 6)
+boxes = st.tuples(sizes, sizes, st.sampled_from([16, 64, 256]))
+
+
+def stream(rows, row, order):
+    """Of an array of many rows: windows of `rows`, each of `row` elements apart, in any order."""
+    dims = [(*rows, 0), (0, 0, 1)]
+    steps = [rows[0] * row, rows[1] * row, 1]
+    dims = tuple(tuple(d[n] for n in order) for d in dims)
+    return Stream(tuple(steps[n] for n in order), 4, 1 << 16, dims=dims)
+
+
+def elements(steps, box, begins=(0, 0, 0)):
+    """What a box reads, one by one."""
+    ranges = [range(b, b + size) for b, size in zip(begins, box)]
+    return {sum(s * v for s, v in zip(steps, at)) for at in product(*ranges)}
+
+
+orders = st.permutations([0, 1, 2])
+
+
+@given(pairs, boxes, orders)
+def test_a_box_of_windows_has_each_element_once(rows, box, order):
+    s, size = stream(rows, 256, order), [box[n] for n in order]
+    pieces = s.pieces(np.array([size], dtype=np.float64), 1)
+    found = (pieces.run * pieces.runs)[0]
+    count = len(elements(s.strides, size))
+    if 1 in box[:2] or max(rows) <= min(rows) * box[rows.index(min(rows))]:
+        assert found == count
+    assert count <= found <= prod(size)
+
+
+@given(pairs, boxes, orders, st.sampled_from([0, 1]))
+def test_what_comes_next_along_windows_is_what_they_did_not_reach(rows, box, order, moved):
+    s, size = stream(rows, 256, order), [box[n] for n in order]
+    axis = order.index(moved)
+    new = float(np.asarray(s.fresh(axis, np.array(size, dtype=np.float64), WAYS)))
+    begins = [size[n] if n == axis else 0 for n in range(3)]
+    here, there = elements(s.strides, size), elements(s.strides, size, begins)
+    share = len(there - here) / len(there)
+    assert new <= 1.0
+    if 1 == min(rows) == max(rows):
+        assert new == pytest.approx(share)
