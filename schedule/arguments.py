@@ -125,6 +125,10 @@ KINDS: dict[str, tuple[Fits, str]] = {
     "Sequence[Sequence[int]]": (_is_lists, "a list of lists of integers, such as [[0], [1, 2]],"),
     "Sequence[float]": (_is_list, "a list of numbers, such as [1.0, 2.0],"),
     "Sequence[str]": (_is_names, "a list of names, such as ['A', 'B'],"),
+    "Sequence[str | Sequence[str]]": (
+        lambda value: _is_list(value) and all([_is_name(x) or _is_names(x) for x in value]),
+        "a list of names, or of lists of these, such as ['A', ['B', 'C']],",
+    ),
     "Sequence[Option]": (_is_list, "a list of numbers or strings, such as [8, 16],"),
 }
 """What a part of an annotation admits, as a question to a literal and in words."""

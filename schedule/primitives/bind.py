@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from schedule.errors import require
 from schedule.primitive import primitive
-from schedule.rewrite.rebind import plain_loop
+from schedule.rewrite.loop_kind import set_kinds
 from schedule.state import State
-from tensorir import AXES, ForKind, replace
+from tensorir import AXES, ForKind
 
 
 @primitive
-def bind(state: State, loop: str | Sequence[str], thread: str) -> tuple[State, None]:
+def bind(
+    state: State, loop: str | Sequence[str | Sequence[str]], thread: str | Sequence[str]
+) -> tuple[State, None]:
     """Run each iteration of `loop` in a thread of its own.
 
     `thread` is an axis: blockIdx.x, .y or .z number the blocks of threads, threadIdx.x, .y or .z
@@ -25,7 +28,9 @@ def bind(state: State, loop: str | Sequence[str], thread: str) -> tuple[State, N
     is held to the same rules.
 
     `loop` may be a list: of loops that only together keep to the rules, as those in which
-    accumulators in local memory are cleared, updated and stored.
+    accumulators in local memory are cleared, updated and stored. `thread` may be a list beside it,
+    of the axis of each loop, or of each list of loops: a kernel is bound in one step, and what its
+    threads share is proved once.
 
     rewrite:  bind("i", "blockIdx.x")
         for i in range(n):  ->  for i in thread("blockIdx.x", n):
@@ -33,7 +38,8 @@ def bind(state: State, loop: str | Sequence[str], thread: str) -> tuple[State, N
 
     requires:
         - `loop` is serial and carries no annotation
-        - `thread` is one of those axes
+        - `thread` is one of those axes, or there is one of them for each entry of `loop`, and no
+          loop is in two
         - blocks below reduce over `loop` only if it is bound to threadIdx, warp or lane, and then
           they combine terms, or tuples of terms, in a way that is associative and commutative,
           start from what changes nothing, have their init, and have all spatial loops that are no
@@ -53,15 +59,23 @@ def bind(state: State, loop: str | Sequence[str], thread: str) -> tuple[State, N
           of shared memory by one block of threads, both in one kernel; of global memory by blocks
           of threads that need not wait for each other
     """
-    names = [loop] if isinstance(loop, str) else list(loop)
-    require(bool(names), "", "there is no loop to bind")
-    after = state
-    for name in names:
-        node = after.loop(name)
-        plain_loop(node, "a loop has one kind")
-        require(
-            thread in AXES, name, f"{thread!r} is no thread axis", f"axes are {', '.join(AXES)}"
-        )
-        bound = replace(node, kind=ForKind.THREAD, thread=thread)
-        after = after.replace(after.loop_path(name), bound)
-    return after, None  # what its threads then share is asked of whatever a primitive made
+    changes: dict[str, dict[str, Any]] = {}
+    for names, axis in _by_axis(loop, thread):
+        require(bool(names), "", f"there is no loop to bind to {axis}")
+        for name in names:
+            known = f"axes are {', '.join(AXES)}"
+            require(axis in AXES, name, f"{axis!r} is no thread axis", known)
+            require(name not in changes, name, f"loop {name!r} is named twice")
+            changes[name] = {"kind": ForKind.THREAD, "thread": axis}
+    return set_kinds(state, changes), None  # what threads then share is asked of whatever was made
+
+
+def _by_axis(
+    loop: str | Sequence[str | Sequence[str]], thread: str | Sequence[str]
+) -> list[tuple[list[Any], str]]:
+    """The loops of each axis."""
+    if isinstance(thread, str):
+        return [([loop] if isinstance(loop, str) else list(loop), thread)]
+    several = not isinstance(loop, str) and len(loop) == len(thread)
+    require(several, "", f"{loop!r} are not one for each of the axes {', '.join(thread)}")
+    return [([own] if isinstance(own, str) else list(own), axis) for own, axis in zip(loop, thread)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schedule.analysis.dependence import carried_dependence
 from schedule.primitive import primitive
-from schedule.rewrite.loop_kind import not_inside, set_kind
+from schedule.rewrite.loop_kind import not_inside, set_kinds
 from schedule.state import State
 from tensorir import ForKind
 
@@ -29,4 +29,4 @@ def parallel(state: State, loop: str) -> tuple[State, None]:
     refusal = carried_dependence(state, node.name)
     if refusal is not None:
         raise refusal
-    return set_kind(state, loop, ForKind.PARALLEL), None
+    return set_kinds(state, {loop: {"kind": ForKind.PARALLEL}}), None

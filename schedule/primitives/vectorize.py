@@ -5,7 +5,7 @@ from __future__ import annotations
 from schedule.analysis.dependence import carried_dependence
 from schedule.errors import require
 from schedule.primitive import primitive
-from schedule.rewrite.loop_kind import not_inside, set_kind
+from schedule.rewrite.loop_kind import not_inside, set_kinds
 from schedule.state import State, loops_below
 from tensorir import ForKind
 
@@ -46,4 +46,4 @@ def vectorize(state: State, loop: str) -> tuple[State, None]:
     refusal = carried_dependence(state, node.name, lanes=True)
     if refusal is not None:
         raise refusal
-    return set_kind(state, loop, ForKind.VECTORIZED), None
+    return set_kinds(state, {loop: {"kind": ForKind.VECTORIZED}}), None

@@ -1,4 +1,4 @@
-"""What parallel, vectorize and unroll share: turning a serial loop into one of another kind."""
+"""What bind, parallel, vectorize and unroll share: serial loops become ones of another kind."""
 
 from __future__ import annotations
 
@@ -7,18 +7,26 @@ from typing import Any
 
 from schedule.errors import require
 from schedule.rewrite.rebind import plain_loop
-from schedule.state import State
-from tensorir import ForKind, replace
+from schedule.state import State, replace_func
+from tensorir import ForKind, Stmt, map_children, replace
 
 
-def set_kind(
-    state: State, loop: str, kind: ForKind, annotations: Mapping[str, Any] | None = None
-) -> State:
-    """The state with a serial loop made `kind`."""
-    node = state.loop(loop)
-    plain_loop(node, "a loop has one kind")
-    new = replace(node, kind=kind, annotations=dict(annotations or {}))
-    return state.replace(state.loop_path(loop), new)
+def set_kinds(state: State, changes: Mapping[str, Mapping[str, Any]]) -> State:
+    """The state with other fields of serial loops, by the names of these: `kind`, and what goes
+    with it. What is around several of them is made once."""
+    inside, fields = set[Stmt](), dict[Stmt, Mapping[str, Any]]()
+    for name, new in changes.items():
+        plain_loop(state.loop(name), "a loop has one kind")
+        inside.update(state.loop_path(name))
+        fields[state.loop(name)] = new
+
+    def changed(stmt: Stmt) -> Stmt:
+        if stmt not in inside:
+            return stmt
+        made = map_children(stmt, changed)
+        return replace(made, **fields[stmt]) if stmt in fields else made
+
+    return State(replace_func(state.func, body=changed(state.func.body)))
 
 
 def not_inside(state: State, loop: str, kind: ForKind) -> None:

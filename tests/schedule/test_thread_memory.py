@@ -88,8 +88,35 @@ class TestAccumulators:
         refused(sch.bind, i, "threadIdx.x", match="(?s)'C_local' is in local.*bind takes several")
         refused(sch.bind, [own], "threadIdx.x", match="'C_local' is in local memory")
         refused(sch.bind, [], "threadIdx.x", match="there is no loop to bind")
-        refused(sch.bind, [i, i], "threadIdx.x", match="loop 'i' is thread")
+        refused(sch.bind, [i, i], "threadIdx.x", match="loop 'i' is named twice")
         sch.bind([i, own], "threadIdx.x")
+
+    def test_all_axes_in_one_step(self, matmul):
+        """What holds of each axis after the other holds of all at once, and replays."""
+        sch = Schedule(matmul())
+        store = sch.cache_write("C", 0, "local")
+        i, j, k = sch.get_loops("C")
+        sch.reorder(j, i, k)
+        sch.reverse_compute_at(store, j)
+        own = sch.get_loops(store)[-1]
+        one = sch.copy()
+        one.bind([i, own], "threadIdx.x")
+        one.bind(j, "blockIdx.x")
+        sch.bind([j, [i, own]], ["blockIdx.x", "threadIdx.x"])
+        assert str(sch.func) == str(one.func)
+        assert str(Schedule(matmul()).apply(sch.trace).func) == str(one.func)
+
+    def test_all_axes_are_refused_as_each_is(self, matmul):
+        sch = Schedule(matmul())
+        i, j, k = sch.get_loops("C")
+        axes = ["blockIdx.x", "threadIdx.x"]
+        refused(sch.bind, [i], axes, match="one for each of the axes blockIdx.x, threadIdx.x")
+        refused(sch.bind, i, axes, match="one for each of the axes")
+        refused(sch.bind, [i, [i]], axes, match="loop 'i' is named twice")
+        refused(sch.bind, [i, []], axes, match="there is no loop to bind to threadIdx.x")
+        refused(sch.bind, [i, "q"], axes, match="there is no loop 'q'")
+        refused(sch.bind, [j, i], axes, match="loop 'j', bound to blockIdx.x, is inside")
+        refused(sch.bind, [i, k], axes[::-1], match="'k' is a reduction of block 'C'")
 
 
 TEXT = """

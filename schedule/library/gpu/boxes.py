@@ -15,8 +15,7 @@ from schedule.library.gpu.elementwise import axes_of, stored_at
 from schedule.library.gpu.memory.banks import Pitch, best_pitch
 from schedule.library.gpu.memory.sectors import from_sectors, in_sector
 from schedule.library.gpu.steps import (
-    bind_all,
-    bind_blocks,
+    bind_kernel,
     fuse_for_blocks,
     in_memory,
     in_order_of_reads,
@@ -105,10 +104,9 @@ def boxes(
         sch.reorder(thread, part)
         shared = [split_for_threads(sch, copy, [threads], 1) for copy in copies]
         grid = fuse_for_blocks(sch, outer)
-        bind_all(sch, [thread, *(lanes for _, lanes in shared)], "threadIdx.x")
-        loop = bind_blocks(sch, grid)
-        for step in (part, *(step for step, _ in shared)):
-            sch.unroll(step)
+        sch.unroll([part, *(step for step, _ in shared)])
+        lanes = [thread, *(lanes for _, lanes in shared)]
+        loop = bind_kernel(sch, grid, {"threadIdx.x": lanes})
         return Boxes(tuple(copies), loop)
     raise AssertionError
 

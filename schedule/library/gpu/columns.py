@@ -9,7 +9,7 @@ from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.find import flat_index
 from schedule.library.gpu.steps import (
-    bind_blocks,
+    bind_kernel,
     end_in,
     fuse_for_blocks,
     loops_in_memory,
@@ -77,9 +77,8 @@ def _columns(sch: Schedule, block: str, warps: int, alone: bool = True) -> LoopR
     step, warp = sch.split(term, [None, warps])
     group, lane = sch.split(outer[-1], [None, Gpu.warp])
     sch.reorder(*outer[:-1], group, lane, warp, step)
-    sch.bind(lane, "lane")
-    sch.bind(warp, "warp")
-    return bind_blocks(sch, fuse_for_blocks(sch, [*outer[:-1], group]))
+    grid = fuse_for_blocks(sch, [*outer[:-1], group])
+    return bind_kernel(sch, grid, {"lane": [lane], "warp": [warp]})
 
 
 def _are_one(sch: Schedule, block: str, outer: LoopRef, inner: LoopRef) -> bool:

@@ -10,12 +10,13 @@ from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.find import flat_index
 from schedule.library.gpu.steps import (
-    bind_blocks,
+    bind_kernel,
     fuse_for_blocks,
     in_memory,
     last_axis,
     read_once,
     vector_of,
+    write_out,
 )
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
@@ -100,25 +101,23 @@ def elementwise(
             sch.set_scope(block, 0, "local")
         if item:
             read_once(sch, last, thread)
-        for each in item:
-            sch.unroll(each)
+        write_out(sch, item)
         for each in lanes:
             sch.vectorize(each)
         if last != block:
-            _write_out(sch, block, thread)
-        sch.bind(thread, "threadIdx.x")
-        return Elementwise(bind_blocks(sch, [*loops[:-1], over]), thread)
+            _write_terms_out(sch, block, thread)
+        loop = bind_kernel(sch, [*loops[:-1], over], {"threadIdx.x": [thread]})
+        return Elementwise(loop, thread)
     raise AssertionError
 
 
-def _write_out(sch: Schedule, block: str, thread: LoopRef) -> None:
+def _write_terms_out(sch: Schedule, block: str, thread: LoopRef) -> None:
     """Write a thread's loops over few terms out, so that it reads neighbours at once."""
     around = sch.get_loops(block)
     inside = [(loop, sch.state.loop(loop)) for loop in around[around.index(thread) + 1 :]]
     terms = [(loop, node) for loop, node in inside if node.kind is ForKind.SERIAL]
     if prod(node.const_extent or FEW + 1 for _, node in terms) <= FEW:
-        for loop, _ in terms:
-            sch.unroll(loop)
+        write_out(sch, [loop for loop, _ in terms])
 
 
 def _of_sums(sch: Schedule, block: str) -> str:

@@ -12,9 +12,10 @@ from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.places import own_loops
 from schedule.library.gpu.product import Product, product_of
 from schedule.library.gpu.steps import (
-    bind_all,
+    bind_kernel,
     in_order_of_reads,
     vector_of,
+    write_out,
 )
 from schedule.library.tensorized_roles import factors_of
 from schedule.schedule import Schedule
@@ -127,11 +128,10 @@ class _Matmul(NamedTuple):
         summed = self._share(i[1:], j[1:])
         init = sch.decompose_reduction(block, steps[0])
         cleared = sch.get_loops(init)[len(loops.outer) + 2 :]
-        bind_all(sch, [cleared[0], summed[0], stored[0]], "warp")
-        bind_all(sch, [cleared[1], summed[1], stored[1]], "lane")
-        self._bind_blocks(i[0], j[0])
-        for loop in [term, i[2], i[4], j[2], j[4], *cleared[2:]]:
-            sch.unroll(loop)
+        outer = [sch.fuse(*loops.outer)] if len(loops.outer) > 1 else [*map(LoopRef, loops.outer)]
+        warps, lanes = zip(cleared[:2], summed, stored)  # tiles in one row of tiles side by side
+        bind_kernel(sch, [*outer, i[0], j[0]], {"warp": warps, "lane": lanes})
+        sch.unroll([term, i[2], i[4], j[2], j[4], *cleared[2:]])
         self._store(result)
         for copy, vector in zip(copies, vectors):
             sch.compute_at(copy, step)
@@ -201,14 +201,6 @@ class _Matmul(NamedTuple):
         sch.reorder(i[0], j[0], i[2], j[2], i[1], i[3], j[1], j[3])
         return i, j
 
-    def _bind_blocks(self, row: LoopRef, column: LoopRef) -> None:
-        """Tiles to blocks of threads, those in one row of tiles side by side."""
-        sch, outer = self.sch, self.product.outer
-        if outer:
-            sch.bind(sch.fuse(*outer) if len(outer) > 1 else outer[0], "blockIdx.z")
-        sch.bind(row, "blockIdx.y")
-        sch.bind(column, "blockIdx.x")
-
     def _store(self, result: str) -> None:
         """Registers to memory, in wide accesses where rows of the result allow them."""
         sch = self.sch
@@ -216,9 +208,7 @@ class _Matmul(NamedTuple):
         assert store is not None
         *loops, last = own_loops(sch, result)[:]
         wide = vector_of(store.buffer) % self.columns.elements == 0
-        for loop in loops:
-            if sch.state.loop(loop).thread is None:
-                sch.unroll(loop)
+        write_out(sch, [loop for loop in loops if sch.state.loop(loop).thread is None])
         (sch.vectorize if wide else sch.unroll)(last)
 
     def _lay_out(self, copy: BlockRef) -> int:

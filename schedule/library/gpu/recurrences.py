@@ -10,7 +10,7 @@ from schedule.analysis.uses import accesses, read_by_others, writers, written
 from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.places import own_loops
-from schedule.library.gpu.steps import bind_blocks, fuse_for_blocks, in_memory
+from schedule.library.gpu.steps import bind_kernel, fuse_for_blocks, in_memory, write_out
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
 from tensorir import Buffer, Expr, Gpu, IterKind, Var, checked, variables
@@ -81,8 +81,8 @@ def recurrence(
         tried = [_fetch(sch, block, buffer, steps) for buffer in _given(sch, block)]
         copies = [copy for copy in tried if copy is not None]
         sch.unroll(turn)
-        sch.bind(thread, "threadIdx.x")
-        return Recurrence(tuple(copies), steps, bind_blocks(sch, [*fused[:-1], part]))
+        loop = bind_kernel(sch, [*fused[:-1], part], {"threadIdx.x": [thread]})
+        return Recurrence(tuple(copies), steps, loop)
     raise AssertionError
 
 
@@ -109,8 +109,7 @@ def _fetch(sch: Schedule, block: str, buffer: Buffer, steps: LoopRef) -> BlockRe
     if None in sizes or prod(n or 0 for n in sizes) > most:
         sch.undo(len(sch.trace) - start)
         return None
-    for loop in own:
-        sch.unroll(loop)
+    write_out(sch, own)
     return copy
 
 

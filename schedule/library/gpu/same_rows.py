@@ -6,7 +6,7 @@ from schedule.analysis.uses import accesses
 from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.gpu.elementwise import Elementwise, axes_of, widest
-from schedule.library.gpu.steps import bind_blocks, fuse_for_blocks
+from schedule.library.gpu.steps import bind_kernel, fuse_for_blocks
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
 from tensorir import Buffer, Gpu, IterKind, Var, variables
@@ -60,8 +60,8 @@ def same_rows(
         sch.unroll(turn)
         for lane in lanes:
             sch.vectorize(lane)
-        sch.bind(thread, "threadIdx.x")
-        return Elementwise(bind_blocks(sch, fuse_for_blocks(sch, [over, part])), thread)
+        grid = fuse_for_blocks(sch, [over, part])
+        return Elementwise(bind_kernel(sch, grid, {"threadIdx.x": [thread]}), thread)
     raise AssertionError
 
 

@@ -12,6 +12,7 @@ from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.places import lay_out
 from schedule.library.gpu.elementwise import elementwise
 from schedule.library.gpu.memory.sectors import from_sectors
+from schedule.library.gpu.steps import bind_kernel
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
 from tensorir import Gpu, IterKind, checked, dtype, int_value, variables
@@ -153,9 +154,7 @@ def _by_blocks(sch: Schedule, stages: Sequence[str], sectors: bool) -> LoopRef:
         if sch.state.loop(share).const_extent != side * threads:
             _, share = sch.split(share, [None, side * threads])
         lanes.append(share)
-    sch.bind(lanes, "threadIdx.x")
-    sch.bind(loop, "blockIdx.x")
-    return loop
+    return bind_kernel(sch, [loop], {"threadIdx.x": lanes})
 
 
 def _sum_up(sch: Schedule, sums: str, threads: int) -> None:
@@ -163,8 +162,7 @@ def _sum_up(sch: Schedule, sums: str, threads: int) -> None:
     row, part, term = sch.get_loops(sums)
     _, turn, thread = sch.split(term, [None, AT_ONCE, threads])
     sch.unroll(turn)
-    sch.bind(thread, "threadIdx.x")
-    sch.bind(sch.fuse(row, part), "blockIdx.x")
+    bind_kernel(sch, [sch.fuse(row, part)], {"threadIdx.x": [thread]})
 
 
 def _loops(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from schedule.analysis.uses import accesses, plain_stores, read_by_others, written
@@ -161,11 +161,6 @@ def in_order_of_reads(sch: Schedule, copy: str) -> None:
         sch.reorder(*sorted(loops, key=lambda loop: at[loop]))
 
 
-def bind_all(sch: Schedule, loops: Sequence[LoopRef], axis: str) -> None:
-    """Bind loops that keep to the rules only together."""
-    sch.bind(loops[0] if len(loops) == 1 else list(loops), axis)
-
-
 def fuse_for_blocks(sch: Schedule, loops: Sequence[LoopRef]) -> list[LoopRef]:
     """Nested loops, outermost first, as one, or as several where one of symbolic extent is inside:
     as many as there are axes of blocks at the most. Before any are over threads: all that these
@@ -181,12 +176,23 @@ def fuse_for_blocks(sch: Schedule, loops: Sequence[LoopRef]) -> list[LoopRef]:
     return [sch.fuse(*group) if len(group) > 1 else group[0] for group in groups]
 
 
-def bind_blocks(sch: Schedule, loops: Sequence[LoopRef]) -> LoopRef:
-    """Bind up to three nested loops, outermost first, to blocks of threads; returns the last. After
-    those over threads: who owns shared memory is asked at each step from then on."""
-    for loop, axis in zip(loops, GRID[: len(loops)][::-1]):
-        sch.bind(loop, axis)
-    return loops[-1]
+def bind_kernel(
+    sch: Schedule, grid: Sequence[LoopRef], threads: Mapping[str, Sequence[LoopRef]]
+) -> LoopRef:
+    """Bind up to three nested loops, outermost first, to blocks of threads, and those over each
+    axis of `threads`: in one step, as what threads share is proved at each. Returns the last loop
+    over blocks."""
+    blocks = [(loop, axis) for loop, axis in zip(grid, GRID[: len(grid)][::-1])]
+    within = [(loops, axis) for axis, loops in threads.items() if loops]
+    loops, axes = zip(*blocks, *((x[0] if len(x) == 1 else list(x), axis) for x, axis in within))
+    sch.bind(list(loops), list(axes))
+    return grid[-1]
+
+
+def write_out(sch: Schedule, loops: Sequence[LoopRef]) -> None:
+    """Unroll what loops there are, in one step."""
+    if loops:
+        sch.unroll(loops[0] if len(loops) == 1 else list(loops))
 
 
 def reduction_of(sch: Schedule, block: str) -> tuple[list[LoopRef], list[LoopRef]]:

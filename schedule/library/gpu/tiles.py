@@ -29,11 +29,11 @@ from schedule.library.gpu.filled import copy_ahead, fill, laid_out
 from schedule.library.gpu.memory.sectors import from_sectors, in_sector
 from schedule.library.gpu.staged import StagedTile, index_map
 from schedule.library.gpu.steps import (
-    bind_all,
-    bind_blocks,
+    bind_kernel,
     fuse_for_blocks,
     in_order_of_reads,
     vector_of,
+    write_out,
 )
 from schedule.library.gpu.thread_sums import operands_of, shared_terms, thread_sums
 from schedule.library.gpu.tile_plan import Cut, TilePlan
@@ -169,11 +169,8 @@ class _Tiles:
             self.hold(copy, add)
         nests += [self.fetch(copy, tile, step, add) for copy, tile in zip(copies, tiles)]
         grid = self.as_axes(grid)
-        for kind in ("warps", "lanes"):  # from here on each step is asked what threads allow
-            loops = [nest[kind] for nest in nests if kind in nest]
-            if loops:
-                bind_all(sch, loops, kind[:-1])
-        bind_blocks(sch, grid)
+        threads = {k[:-1]: [nest[k] for nest in nests if k in nest] for k in ("warps", "lanes")}
+        bind_kernel(sch, grid, threads)  # from here on each step is asked what threads allow
         if plan.ahead and sch.state.loop(step).const_extent != 1:
             sch.pipeline(step, [*[0] * len(copies), plan.ahead])
         for pad in ahead:
@@ -230,8 +227,7 @@ class _Tiles:
         sch.compute_at(copy, where)
         in_order_of_reads(sch, copy)
         own = own_loops(sch, copy)
-        for loop in own[:-1]:
-            sch.unroll(loop)
+        write_out(sch, own[:-1])
         if own:
             sch.vectorize(own[-1])
 
@@ -362,8 +358,9 @@ class _Tiles:
         if len(threads) + len(inner) + len(sums) > 1:
             sch.reorder(*threads, *inner, *sums.values())
         wide = near is not None and added is None and self.is_wide()
-        for loop in inner:
-            (sch.vectorize if wide and loop is near else sch.unroll)(loop)
+        if wide:
+            sch.vectorize(inner.pop())
+        write_out(sch, inner)
         return self.threads([*cuts, sums])
 
     @property
@@ -397,13 +394,12 @@ class _Tiles:
         sch.reorder(*steps, *shared, *inner, *own)
         threads = self.threads([*cuts, *terms])
         count = prod(plan.cuts[n].own for n in c.spatial)
-        for loop in own:
-            sch.unroll(loop)
         for loop in reversed(inner):
             count *= sch.state.loop(loop).const_extent or WRITTEN_OUT
             if count > WRITTEN_OUT:
                 break
-            sch.unroll(loop)
+            own.append(loop)
+        write_out(sch, own)
         *around, step = self.in_steps(steps)
         return (*around, step)[0], step, threads
 

@@ -10,14 +10,13 @@ from schedule.analysis.uses import accesses, plain_stores, written
 from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.places import lay_out, own_loops
-from schedule.library.gpu.cooperative_fetch import cooperative_fetch
+from schedule.library.gpu.cooperative_fetch import cooperative_fetch, split_for_threads
 from schedule.library.gpu.elementwise import axes_of
 from schedule.library.gpu.in_rows.rows import Rows, rows
 from schedule.library.gpu.in_rows.stages import chain_of
 from schedule.library.gpu.memory.sectors import before_rows, from_sectors
 from schedule.library.gpu.steps import (
-    bind_all,
-    bind_blocks,
+    bind_kernel,
     dimension_of,
     fuse_for_blocks,
     in_memory,
@@ -163,17 +162,16 @@ class _Transpose(NamedTuple):
         row_part, warp = sch.split(row, [None, self.warps])
         column_part, lane = sch.split(column, [None, Gpu.warp])
         sch.reorder(warp, lane, row_part, column_part)
-        shared = [self._rows_of(copy) for copy in copies if self.sectors]
-        grid = fuse_for_blocks(sch, [*others, rows, columns])
-        for loops, axis in zip(zip((warp, lane), *shared), ("warp", "lane")):
-            bind_all(sch, loops, axis)
-        if not self.sectors:  # else there are too many
-            sch.unroll(row_part)
+        if self.sectors:
+            shared = [self._rows_of(copy) for copy in copies]
+        else:
+            parts = [split_for_threads(sch, copy, [self.warps, Gpu.warp], 1) for copy in copies]
+            sch.unroll([row_part, *(part for part, *_ in parts)])  # with sectors there are too many
+            shared = [(loops[1], loops[2]) for loops in parts]
         sch.unroll(column_part)
-        for copy in copies if not self.sectors else ():
-            part, *_ = sch.cooperative_fetch(copy, {"warp": self.warps, "lane": Gpu.warp})
-            sch.unroll(part)
-        return Transpose(tuple(copies), bind_blocks(sch, grid))
+        warps, lanes = zip((warp, lane), *shared)
+        grid = fuse_for_blocks(sch, [*others, rows, columns])
+        return Transpose(tuple(copies), bind_kernel(sch, grid, {"warp": warps, "lane": lanes}))
 
     def _copied(self, name: str) -> BlockRef:
         """A copy of an array whose rows begin in other banks."""

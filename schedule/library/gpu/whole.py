@@ -8,7 +8,7 @@ from schedule.analysis.uses import accesses, read_by_others
 from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.gpu.steps import (
-    bind_blocks,
+    bind_kernel,
     end_in,
     fuse_for_blocks,
     last_axis,
@@ -68,8 +68,7 @@ def whole(
         sch.reorder(*over, *left)
         _, last = sch.split(left[0], [None, threads])
         over = over or [sch.add_unit_loop(sch.get_loops(block)[0])]
-        sch.bind(last, "threadIdx.x")
-        loop = bind_blocks(sch, fuse_for_blocks(sch, over))
+        loop = bind_kernel(sch, fuse_for_blocks(sch, over), {"threadIdx.x": [last]})
         if epilogue is not None:
             end_in(sch, block, epilogue, loop, "threadIdx.x", threads)
         return Whole(parts, first)
@@ -92,8 +91,7 @@ def _first(sch: Schedule, parts: BlockRef, terms: list[LoopRef], copied: list[st
     outer = [loop for loop in sch.get_loops(parts) if loop not in terms]
     sch.reorder(*outer, thread, step, *lane)
     read_once(sch, parts, thread)
-    sch.bind(thread, "threadIdx.x")
-    loop = bind_blocks(sch, fuse_for_blocks(sch, outer))
+    loop = bind_kernel(sch, fuse_for_blocks(sch, outer), {"threadIdx.x": [thread]})
     for name in copied:
         copy = sch.cache_read(parts, name, "local")
         sch.compute_at(copy, step)

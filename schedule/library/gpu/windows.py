@@ -14,12 +14,12 @@ from schedule.library.gpu.cooperative_fetch import split_for_threads
 from schedule.library.gpu.elementwise import axes_of
 from schedule.library.gpu.memory.sectors import from_sectors
 from schedule.library.gpu.steps import (
-    bind_all,
-    bind_blocks,
+    bind_kernel,
     fuse_for_blocks,
     in_memory,
     in_order_of_reads,
     last_axis,
+    write_out,
 )
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
@@ -103,13 +103,12 @@ class _Windows(NamedTuple):
             sch.compute_at(copy, grid[-1])
         for copy in copies:
             self.hold(copy, threads[-1], own)
-        for loop in own:
-            sch.unroll(loop)
+        write_out(sch, own)
         thread = sch.fuse(*threads) if len(threads) > 1 else threads[0]
         shared = [self.fetch(copy) for copy in copies]
         grid = fuse_for_blocks(sch, grid)
-        bind_all(sch, [thread, *shared], "threadIdx.x")
-        return Windows(tuple(copies), bind_blocks(sch, grid))
+        loop = bind_kernel(sch, grid, {"threadIdx.x": [thread, *shared]})
+        return Windows(tuple(copies), loop)
 
     @property
     def threads_at_once(self) -> int:
@@ -173,12 +172,13 @@ class _Windows(NamedTuple):
         """Compute the terms of an element in a register, written out if they are few."""
         sch = self.sch
         sch.compute_at(self.block, where)
-        count = 1
+        count, few = 1, list[LoopRef]()
         for loop in reversed(own_loops(sch, self.block)):
             count *= sch.state.loop(loop).const_extent or WRITTEN_OUT + 1
             if count > WRITTEN_OUT:
                 break
-            sch.unroll(loop)
+            few.append(loop)
+        write_out(sch, few)
 
     def hold(self, copy: str, thread: LoopRef, own: Sequence[LoopRef]) -> None:
         """Keep what a thread reads of a copy several times in registers, if it is little."""
@@ -191,8 +191,7 @@ class _Windows(NamedTuple):
         if self.length(loops) > min(MOST_HELD, used - 1):
             sch.undo(len(sch.trace) - start)
             return
-        for loop in loops:
-            sch.unroll(loop)
+        write_out(sch, loops)
 
     def fetch(self, copy: str) -> LoopRef:
         """The loop over threads of a copy: warps take rows, or what fills a warp of several, so
@@ -223,8 +222,7 @@ class _Windows(NamedTuple):
             shared.append(warp)
         serial = [*rows[:-2], *serial, part]
         sch.reorder(*serial, *shared, lane, *lanes)
-        for loop in serial:
-            sch.unroll(loop)
+        write_out(sch, serial)
         return sch.fuse(*shared, lane, *lanes)
 
     def of_rows(self, rows: Sequence[LoopRef], warps: int) -> list[int]:

@@ -13,11 +13,11 @@ from schedule.library.contraction.places import own_loops
 from schedule.library.gpu.blockwise.stages import Stages
 from schedule.library.gpu.cooperative_fetch import split_for_threads
 from schedule.library.gpu.steps import (
-    bind_all,
-    bind_blocks,
+    bind_kernel,
     fuse_for_blocks,
     in_order_of_reads,
     vector_of,
+    write_out,
 )
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
@@ -85,9 +85,7 @@ class _Online(Stages):
         for copy in (*copies, *self.filled):
             self.fetch(copy)
         grid = fuse_for_blocks(sch, grid)
-        for axis, loops in self.bound.items():
-            bind_all(sch, loops, axis)
-        return Online(tuple(self.members), self.time, bind_blocks(sch, grid))
+        return Online(tuple(self.members), self.time, bind_kernel(sch, grid, self.bound))
 
     def one_nest(self) -> list[LoopRef]:
         """The loops over rows of all blocks as one nest; returns those over tiles of rows."""
@@ -205,8 +203,7 @@ class _Online(Stages):
         """Unroll loops over what a thread has of a block, so that it is in registers."""
         sizes = [self.sch.state.loop(x).const_extent or WRITTEN_OUT for x in loops]
         if prod(sizes) <= WRITTEN_OUT:
-            for loop in loops:
-                self.sch.unroll(loop)
+            write_out(self.sch, loops)
 
     def fetch(self, copy: str) -> None:
         """Share a copy among all threads."""

@@ -12,8 +12,7 @@ from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.gpu.in_rows.stages import RowStages, axes_of_rows, chain_of, with_aside
 from schedule.library.gpu.memory.sectors import ends_apart, from_sectors
 from schedule.library.gpu.steps import (
-    bind_all,
-    bind_blocks,
+    bind_kernel,
     fuse_for_blocks,
     loops_in_memory,
     vector_of,
@@ -156,10 +155,10 @@ class _Rows(RowStages):
         within = dict.fromkeys(blocks, row)
         if place == "local":
             within |= dict.fromkeys(once, group)
-        self._share(within, lanes, keep)
-        bound = bind_blocks(sch, loops)
+        threads = self._share(within, lanes, keep)
         if group not in loops:
-            sch.bind(group, "lane" if self.by == "lanes" else "warp")
+            threads["lane" if self.by == "lanes" else "warp"] = [group]
+        bound = bind_kernel(sch, loops, threads)
         for name in once if place == "shared" else ():
             sch.cooperative_fetch(name, vector=lanes)
         return Rows(bound, tuple(blocks), keep)
@@ -171,8 +170,7 @@ class _Rows(RowStages):
         for name in chain[-2::-1]:
             sch.compute_at(name, row)
             sch.set_scope(name, 0, "local")
-        bound = bind_blocks(sch, loops)
-        sch.bind(row, "threadIdx.x")
+        bound = bind_kernel(sch, loops, {"threadIdx.x": [row]})
         return Rows(bound, tuple(chain), "registers")
 
     def _kept(
@@ -247,10 +245,12 @@ class _Rows(RowStages):
             return loops, inner[1], inner[0]
         return (loops, inner[0], inner[0]) if turns == 1 else (loops, last, inner[0])
 
-    def _share(self, within: dict[BlockRef, LoopRef], lanes: int, keep: str) -> None:
-        """Give the elements of a row, in some loop of each block, to threads, `lanes` side by side,
-        in all blocks alike where they are in registers; else sums take one at a time, so that a
-        warp reads neighbours."""
+    def _share(
+        self, within: dict[BlockRef, LoopRef], lanes: int, keep: str
+    ) -> dict[str, list[LoopRef]]:
+        """The loops that give the elements of a row, in some loop of each block, to threads along
+        an axis, `lanes` side by side, in all blocks alike where they are in registers; else sums
+        take one at a time, so that a warp reads neighbours."""
         sch = self.sch
         bound: list[LoopRef] = []
         for name, loop in within.items():
@@ -276,7 +276,7 @@ class _Rows(RowStages):
                     sch.unroll(part)
                 (sch.unroll if self.is_sum(name) else sch.vectorize)(lane)
         axis = {"warp": "lane", "lanes": "warp"}.get(self.by, "threadIdx.x")
-        bind_all(sch, bound, axis)
+        return {axis: bound}
 
 
 def keep_scope(keep: str) -> str:

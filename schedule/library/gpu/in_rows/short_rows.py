@@ -10,7 +10,7 @@ from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.gpu.cooperative_fetch import split_for_threads
 from schedule.library.gpu.in_rows.stages import RowStages, axes_of_rows, chain_of
-from schedule.library.gpu.steps import bind_all, bind_blocks, fuse_for_blocks, in_order_of_reads
+from schedule.library.gpu.steps import bind_kernel, fuse_for_blocks, in_order_of_reads, write_out
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
 from tensorir import Buffer, Gpu, checked, dtype, variables
@@ -86,13 +86,13 @@ def short_rows(
             in_order_of_reads(sch, name)
         for name in chain:
             inside = sch.get_loops(name)
-            for loop in inside[inside.index(thread) + 1 :]:
-                sch.unroll(loop)
+            write_out(sch, inside[inside.index(thread) + 1 :])
         for name, buffer in shared:
             _apart(sch, name, buffer, outer)
         copies += stored * whole
-        _share(sch, copies, thread, threads)
-        return ShortRows(bind_blocks(sch, fuse_for_blocks(sch, grid)), tuple(copies))
+        lanes = [thread, *(_shared(sch, copy, threads) for copy in copies)]
+        loop = bind_kernel(sch, fuse_for_blocks(sch, grid), {"threadIdx.x": lanes})
+        return ShortRows(loop, tuple(copies))
     raise AssertionError
 
 
@@ -119,12 +119,11 @@ def _thread(sch: Schedule, block: str, outer: int, around: LoopRef, threads: int
     return sch.split(rows, [None, threads])[1]
 
 
-def _share(sch: Schedule, copies: Sequence[str], thread: LoopRef, threads: int) -> None:
-    """Let the threads that have rows copy together."""
-    parts = [split_for_threads(sch, name, [threads], 1) for name in copies]
-    bind_all(sch, [thread, *(lanes for _, lanes in parts)], "threadIdx.x")
-    for part, _ in parts:
-        sch.unroll(part)
+def _shared(sch: Schedule, copy: str, threads: int) -> LoopRef:
+    """The loop over threads of a copy that those that have rows make together."""
+    part, lanes = split_for_threads(sch, copy, [threads], 1)
+    sch.unroll(part)
+    return lanes
 
 
 def _is_read(sch: Schedule, block: str, buffer: Buffer) -> bool:
