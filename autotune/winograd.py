@@ -161,7 +161,7 @@ class _Search:
         width = min(panel, own)
         vectors = max(1, ceil(own / panel)) * ceil(width / self.lanes)
         sums = self.points * self.count(rows) * vectors * found.terms
-        each = self.cpu.vector(found.dtype) / self.cpu.costs.units
+        each = self.cpu.vector / self.cpu.costs.units
         return self.turns(panel, rows, shares) * sums * each + self.rest(panel, rows, shares)
 
     def own(self, panel: int, rows: int, shares: int) -> int:

@@ -41,7 +41,7 @@ class Facts:
                 self.steps[n] -= c.missing / self.extents[lane]
         self.work = max(1, c.operations - sum(o.converted for o in c.operands))
         """Instructions for a term, but for those that tiles share: conversions of what is read."""
-        self.vector = cpu.vector(c.sums.dtype)
+        self.vector = cpu.vector
         self.masked = masked_bits(cpu.target)
 
     def stream(self, what: library.Access) -> Stream:

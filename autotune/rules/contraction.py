@@ -96,7 +96,7 @@ def least_cycles(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> float:
         c = group_contraction(sch, group) if node.is_reduction else None
         kinds = {o.dtype for o in c.operands} if c and len(c.operands) > 1 else set()
         if c and kinds == {c.sums.dtype} and dtype.is_float(c.sums.dtype):
-            total += instances(node) / cpu.lanes(c.sums.dtype) * cpu.vector(c.sums.dtype)
+            total += instances(node) / cpu.lanes(c.sums.dtype) * cpu.vector
     return total / (cpu.costs.units * cpu.threads)
 
 

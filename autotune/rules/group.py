@@ -232,13 +232,10 @@ def stride_in(load: Load, var: Var, block: Block) -> int | None:
 
 
 def lane_of(block: Block) -> Var | None:
-    """The variable along which the only store of a block is contiguous; None where none is."""
-    store = output_store(block)
-    if store is None:
-        return None
-    made = Load(store.buffer, store.indices)
-    long = (it.var for it in reversed(block.iters) if int_value(it.extent) != 1)
-    return next((v for v in long if stride_in(made, v, block) == 1), None)
+    """The variable along which all that a block stores is contiguous; None where none is."""
+    made = [Load(store.buffer, store.indices) for store in stores_of(block)]
+    long = (it.var for it in reversed(block.iters) if made and int_value(it.extent) != 1)
+    return next((v for v in long if all(stride_in(m, v, block) == 1 for m in made)), None)
 
 
 def bent(block: Block) -> bool:

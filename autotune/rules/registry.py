@@ -19,7 +19,6 @@ from autotune.rules.tensorized import tensorized_plans
 from autotune.rules.tiled import tiled_plans
 from autotune.rules.transposed import transposed_plans
 from autotune.rules.tuples import tuples_plans
-from autotune.rules.window import window_plans
 from autotune.rules.winograd import winograd_stages
 from tensorir import Device, TensorIRError
 
@@ -93,7 +92,6 @@ RULES: dict[str, Rules] = {
             short_rows_plans,
             moved_plans,
             tuples_plans,
-            window_plans,
             contraction_plans,
             transposed_plans,
             stencil_plans,

@@ -7,19 +7,18 @@ merged as the reduction itself merges them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from math import prod
+from typing import Any
 
 from autotune.rules.effort import one_thread
-from autotune.rules.group import Group, size, stores_of, stride_in
+from autotune.rules.group import Group, lane_of, size, stores_of, stride_in
 from autotune.rules.lanes import into_lanes, lanes_inside, unroll_short
 from autotune.rules.nest import fuse_outer, loops_by_kind, loops_by_variable
-from autotune.rules.plan import Options, Values, threads, tried
+from autotune.rules.plan import OpenPlan, Plan, Values, threads, tried
 from autotune.rules.runs import contiguous_run, fuse_run, run_length
-from autotune.rules.window import MOST_STRIDE, ResultsPlan
-from schedule import LoopRef, Schedule
-from tensorir import Block, Cpu, IterKind, IterVar, body_loads
+from schedule import LoopRef, Schedule, library
+from tensorir import Block, Cpu, IterKind, body_loads, int_value
 
 ROWS = (1, 2, 4)
 VECTORS = (1, 2, 4)
@@ -27,14 +26,23 @@ VECTORS = (1, 2, 4)
 WANTED = 2
 """Vectors: one waits for the comparisons of its terms while the other goes on."""
 
+MOST_TAPS = 64
+"""Terms that are written out."""
+
 
 @dataclass(frozen=True, eq=False)
-class AlongTerms(ResultsPlan):
-    """Terms of a row in `vectors` of lanes, which are merged in the end, of `rows` rows at a
-    time."""
+class AlongTerms(OpenPlan):
+    """Terms of a row in `vectors` of `lanes`, which are merged in the end, of `rows` rows at a
+    time; of each so many `values`."""
 
+    lanes: int
+    values: int
     name: str = "tuples_lanes"
     numerics: str = "reassociated"
+
+    def feasible(self, values: Values) -> bool:
+        own = self.chosen(values)
+        return bool(2 * own.get("rows", 1) * own["vectors"] * self.values <= self.cpu.registers)
 
     def apply(self, sch: Schedule, values: Values) -> None:
         block = self.group.block
@@ -56,7 +64,7 @@ class AlongTerms(ResultsPlan):
             sch.parallel(task)
 
 
-def tuples_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ResultsPlan]:
+def tuples_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[Plan]:
     """The plans for a reduction of several values that fit how its terms lie in memory."""
     block = sch.state.block(group.block)
     stores = stores_of(block)
@@ -67,39 +75,49 @@ def tuples_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ResultsPlan]:
     alone = block.is_reduction and not group.padding and len(loops) == len(block.iters)
     if not several or not alone:
         return []
-    kinds = [store.buffer.dtype for store in stores]
-    lanes = cpu.elements(*kinds, *(load.buffer.dtype for load in body_loads(block)))
-    cycles = one_thread([block], cpu)
-    shared = threads(cpu, cycles)
-    made: list[ResultsPlan] = []
-    along = partial(ResultsPlan, name="tuples", down=False)
-    for kind, options in ((along, _results(block, lanes)), (AlongTerms, _terms(block, lanes))):
-        if options:
-            plan = kind(group, cpu, {**options, "threads": shared}, cycles, lanes, len(stores))
-            made.append(tried(sch, plan))
+    buffers = [store.buffer for store in stores] + [load.buffer for load in body_loads(block)]
+    lanes = cpu.elements(*(buffer.dtype for buffer in buffers))
+    made: list[Plan] = []
+    wanted = _along_results(block, lanes)
+    if wanted:
+        from autotune.rules.nests import nests_plan  # few programs need it
+
+        plan = nests_plan(sch, [group.block], cpu, name="tuples", wanted=wanted)
+        made += [plan] if plan.is_possible() else []
+    options = _terms(block, lanes)
+    if options:
+        cycles = one_thread([block], cpu)
+        options |= {"threads": threads(cpu, cycles)}
+        made.append(tried(sch, AlongTerms(group, cpu, options, cycles, lanes, len(stores))))
     filled = bool(spatial) and size(spatial[-1].extent) >= lanes
     return made if filled else made[::-1]
 
 
-def _results(block: Block, lanes: int) -> Options:
-    """What may be chosen for lanes along results, neighbours of which read what is near."""
-    spatial = [it for it in block.iters if it.kind is IterKind.SPATIAL]
-    steps = [stride_in(load, spatial[-1].var, block) for load in body_loads(block) if spatial]
-    if not any(steps) or any(step is None or not 0 <= step <= MOST_STRIDE for step in steps):
+def _along_results(block: Block, lanes: int) -> dict[str, Any]:
+    """What needs no tuning of the nest for lanes along results, neighbours of which read what is
+    near: few terms are written out. Nothing where there is no such nest."""
+    lane = lane_of(block)
+    steps = [stride_in(load, lane, block) for load in body_loads(block) if lane is not None]
+    if not any(steps) or any(step is None or not 0 <= step <= library.NEAR for step in steps):
         return {}
-    vectors = tuple(v for v in VECTORS if v == 1 or (v - 1) * lanes < size(spatial[-1].extent))
-    return {**_rows(spatial[:-1]), "vectors": (vectors, WANTED)}
+    found: dict[str, Any] = {
+        f"tile[{it.var.name}]": WANTED * lanes if it.var is lane else 1
+        for it in block.iters
+        if it.kind is IterKind.SPATIAL
+    }
+    terms = [it for it in block.iters if it.kind is IterKind.REDUCE]
+    if prod(int_value(it.extent) or MOST_TAPS + 1 for it in terms) <= MOST_TAPS:
+        found |= {f"tile[{it.var.name}]": size(it.extent) for it in terms}
+        found["unroll"] = "rows and terms"
+    return found
 
 
-def _terms(block: Block, lanes: int) -> Options:
+def _terms(block: Block, lanes: int) -> dict[str, Any]:
     """What may be chosen for lanes along terms that follow each other in memory."""
     spatial = [it for it in block.iters if it.kind is IterKind.SPATIAL]
     length = run_length(contiguous_run(block)) or 0
     vectors = tuple(v for v in VECTORS if 2 * v * lanes <= length)
-    return {"vectors": (vectors, WANTED), **_rows(spatial)} if vectors else {}
-
-
-def _rows(axes: Sequence[IterVar]) -> Options:
-    """Results along the last of some axes, if there is one."""
-    rows = tuple(r for r in ROWS if r <= size(axes[-1].extent)) if axes else ()
-    return {"rows": (rows, 1)} if axes else {}
+    found: dict[str, Any] = {"vectors": (vectors, WANTED)} if vectors else {}
+    if vectors and spatial:
+        found["rows"] = tuple(r for r in ROWS if r <= size(spatial[-1].extent)), 1
+    return found

@@ -30,17 +30,18 @@ class Cpu:
     costs: Costs = field(default_factory=Costs)
 
     def lanes(self, kind: str = "float32") -> int:
-        """Sums of one type in a vector; of narrower types than 32 bits as of those."""
-        return self.target.lanes() * 32 // max(32, dtype.bits(kind))
+        """Sums of one type in a vector; of narrower floats than 32 bits as of those."""
+        item = dtype.itemsize(kind)
+        return self.target.lanes() * 4 // (max(4, item) if dtype.is_float(kind) else item)
 
     def elements(self, *kinds: str) -> int:
         """Elements of the widest of some types that a vector holds."""
         return max(1, self.target.lanes() * 4 // max(map(dtype.itemsize, kinds)))
 
-    def vector(self, kind: str) -> float:
-        """The share of 64 bytes that an instruction on such a vector takes of a unit."""
-        size = self.lanes(kind) * max(4, dtype.itemsize(kind))
-        return max(1 / self.costs.narrow, size / 64)
+    @property
+    def vector(self) -> float:
+        """The share of 64 bytes that an instruction on a vector takes of a unit."""
+        return max(1 / self.costs.narrow, self.vector_bytes / 64)
 
     @property
     def piece(self) -> float:

@@ -64,7 +64,6 @@ KNOWN = {
     },
     "autotune/rules/tensorized.py": {"NARROWER": SHAPE, "MANY_PANELS": SHAPE},
     "autotune/rules/tiled.py": {"MANY_TASKS": SHAPE},
-    "autotune/rules/window.py": {"TASKS": SHAPE},
     "schedule/library/contraction/partial.py": {"FEW": SHAPE},
     "autotune/rules/gpu/windows.py": {"ROOM": SHAPE, "LEAST": SHAPE, "MOST_TERMS": SHAPE},
     "schedule/library/gpu/windows.py": {"WRITTEN_OUT": SHAPE, "MOST_HELD": SHAPE},

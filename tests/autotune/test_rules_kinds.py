@@ -275,7 +275,7 @@ def test_what_a_gpu_has(arch):
 def test_what_a_processor_has():
     cpu = device_of(Target(vector_bits=256, threads=3, features=("fma",), l1d=1 << 15))
     assert cpu.kind == "cpu" and cpu.threads == 3 and cpu.l1_bytes == 1 << 15
-    assert [cpu.lanes(t) for t in ("float32", "float64", "int8", "bfloat16")] == [8, 4, 8, 8]
+    assert [cpu.lanes(t) for t in ("float32", "float64", "int8", "bfloat16")] == [8, 4, 32, 8]
     assert cpu.elements("float32") == 8 and cpu.elements("uint8", "float64") == 4
     assert cpu.elements("uint8") == 32
     assert cpu.registers == 16 and device_of(Target(vector_bits=256)).registers == 15

@@ -1,6 +1,8 @@
-"""Windows and scans: what their rules make is right, for odd sizes too."""
+"""Windows and scans: what is made of them is right, for odd sizes too."""
 
 from __future__ import annotations
+
+from math import prod
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from autotune import default_schedule
 from autotune.rules import choose, make_space
 from backends import build, resolve
 from tensorir import device_of, ops
+from tensorir import dtype as dt
 from tensorir.ops import Example
 
 POOLS = [
@@ -69,31 +72,23 @@ def test_scans(name, shape, attrs, dtype):
         np.testing.assert_allclose(found, want.astype(found.dtype), rtol=rtol, atol=1e-3)
 
 
-def test_the_rules_are_taken():
+def test_the_rule_is_taken():
     machine = device_of(resolve("c"))
-    pool = ops.prim_func("max_pool2d", Example([(1, 4, 32, 32)], {"kernel": 2}))
-    assert "max_pool2d:window" in next(iter(make_space(pool, machine).sketches))
     scan = ops.prim_func("cumsum", Example([(8, 32)]))
     space = make_space(scan, machine, "bitwise")
     assert "step:scan" in next(iter(space.sketches))
 
 
-@pytest.mark.parametrize(
-    "shape, attrs, tile",
-    [
-        ((1, 8, 35, 35), {"kernel": 3, "stride": 1, "padding": 1}, (4, 2)),
-        ((1, 8, 20, 20), {"kernel": 5, "stride": 1, "padding": 2}, (2, 2)),
-        ((1, 8, 112, 112), {"kernel": 3, "stride": 2, "padding": 1}, (1, 4)),
-        ((1, 56, 56, 128), {"kernel": 2, "stride": 2, "layout": "NHWC"}, (1, 4)),
-        ((1, 8, 14, 14), {"kernel": 2, "stride": 2}, (1, 1)),
-    ],
-)
-def test_rows_go_together_where_windows_share_what_they_read(shape, attrs, tile):
-    """Else longer rows are worth more, as far as there are results to fill them."""
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int16", "uint8"])
+def test_rows_of_pools_go_together_and_fill_vectors(dtype):
+    """Integers fill them whatever their size; floats that are computed as wide ones do not."""
     machine = device_of(resolve("c -vector_bits=512 -threads=2 -features=avx512f,avx512vl,fma"))
-    pool = ops.prim_func("max_pool2d", Example([shape], attrs))
-    values = choose(pool, machine, None).sketch.values()
-    assert (values["max_pool2d.rows"], values["max_pool2d.vectors"]) == tile
+    example = Example([(1, 8, 70, 128)], {"kernel": 3, "stride": 1, "padding": 1}, dtype)
+    values = choose(ops.prim_func("max_pool2d", example), machine, None).sketch.values()
+    (tile,) = (value for name, value in values.items() if name.endswith(".tile"))
+    lane, lanes, sizes, _ = tile
+    assert lanes == {"float16": 16}.get(dtype, 64 // dt.itemsize(dtype))
+    assert sizes[lane] % lanes == 0 and prod(sizes) >= 4 * sizes[lane]
 
 
 def test_sums_of_a_scan_are_the_same_in_any_schedule():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from autotune.rules.group import stores_of
 from autotune.rules.nest import finish_nest, loop_of
 from autotune.rules.nests.decide import Decision, Refusals, pieces
 from autotune.rules.nests.places import INLINE
@@ -18,12 +19,12 @@ class Nest:
     """The loops of a stage by level, outermost first.
 
     inside  the loop that the stage was moved into; None at the root
-    writer  the block that copies sums from registers; "" where there is none
+    writers  the blocks that copy sums from registers
     """
 
     levels: dict[str, list[tuple[str, LoopRef]]] = field(default_factory=dict)
     inside: LoopRef | None = None
-    writer: str = ""
+    writers: Sequence[str] = ()
 
     def loops(self, *levels: str) -> list[LoopRef]:
         return [loop for level in levels for _, loop in self.levels.get(level, ())]
@@ -70,20 +71,20 @@ def make_nests(
 def _placed(sch: Schedule, stage: Stage, d: Decision, at: LoopRef | None) -> Nest:
     """A stage with its loops cut and ordered, in loop `at` or with tasks for threads."""
     block = stage.block
-    nest = Nest(inside=at)
+    nest, values = Nest(inside=at), range(len(stores_of(sch.state.block(block))))
     if at is not None:
         sch.compute_at(block, at)
-        if d.cached:
-            sch.set_scope(block, 0, "local")
+        for n in values if d.cached else ():
+            sch.set_scope(block, n, "local")
         if d.slides:  # what of its loops is left is known once it has rolled
             nest.levels = {"s1": [("", loop) for loop in library.own_loops(sch, block)]}
             return nest
     elif d.cached:
-        nest.writer = str(sch.cache_write(block, 0, "local"))
+        nest.writers = [str(sch.cache_write(block, n, "local")) for n in values]
     nest.levels = _cut(sch, stage, d)
     sch.reorder(*_ordered(sch, stage, d, nest))
-    if nest.writer:
-        sch.reverse_compute_at(nest.writer, _before_terms(nest, d))
+    for writer in nest.writers:
+        sch.reverse_compute_at(writer, _before_terms(nest, d))
     if at is None and d.threads:
         together = nest.levels["s0"][: d.threads]
         task = sch.fuse(*(loop for _, loop in together)) if d.threads > 1 else together[0][1]
@@ -157,8 +158,8 @@ def _finish(sch: Schedule, stage: Stage, d: Decision, nest: Nest, cpu: Cpu) -> N
         terms = nest.loops("r2") if d.unroll == "rows and terms" else []
         for loop in (*terms, *(loop for _, loop in rows)):
             sch.unroll(loop)
-    if nest.writer:
-        finish_nest(sch, nest.writer, cpu, unroll_rows=16)
+    for writer in nest.writers:
+        finish_nest(sch, writer, cpu, unroll_rows=16)
     if d.stream:
         sch.stream(stage.block)
 

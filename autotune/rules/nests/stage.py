@@ -8,7 +8,7 @@ from itertools import permutations
 
 from autotune.choices import TILE_STEPS, Categorical, Choice, ImperfectTile, divisors
 from autotune.rules.effort import one_thread
-from autotune.rules.group import in_scan, lane_of, operations, output_store, size, stores_of
+from autotune.rules.group import in_scan, lane_of, operations, size, stores_of
 from autotune.rules.nest import loops_by_variable
 from autotune.rules.nests.places import AT, SLIDE, refusal
 from autotune.rules.stores import STORES, may_stream
@@ -144,7 +144,7 @@ def _lanes(block: Block, cpu: Cpu) -> int:
     """Elements of a vector: of sums, or of the widest that an instance reads or writes."""
     stores = [store.buffer.dtype for store in stores_of(block)]
     if block.is_reduction or not stores:
-        return cpu.lanes(*stores[:1])
+        return min(map(cpu.lanes, stores), default=cpu.lanes())
     return cpu.elements(*stores, *(load.buffer.dtype for load in body_loads(block)))
 
 
@@ -162,7 +162,7 @@ def _choices(
         found.append(Categorical(key(level), orders(stage.spatial)))
     if stage.reduce:
         found.append(Categorical(key("levels"), LEVELS))
-        if output_store(sch.state.block(stage.block)) is not None:
+        if stores_of(sch.state.block(stage.block)):
             found.append(Categorical(key("sums"), ("registers", "memory")))
         if len(stage.reduce) > 1:
             found.append(Categorical(key("terms"), orders(stage.reduce)))
