@@ -14,8 +14,16 @@ def require_verified(state: State, where: str, what: str) -> State:
     reject the program later, where nobody knows the step at fault. Of what else a program has to be
     the rewrite changes nothing.
     """
+    why = not_verified(state)
+    if why is not None:
+        raise Illegal(where, f"{what} cannot be verified: {why}")
+    return state
+
+
+def not_verified(state: State) -> str | None:
+    """Which access is not provably inside of its buffer; None where all are."""
     try:
         check_ranges(state.func)
     except VerifyError as error:
-        raise Illegal(where, f"{what} cannot be verified: {error}") from None
-    return state
+        return str(error)
+    return None

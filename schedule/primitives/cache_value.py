@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schedule.analysis.uses import written
-from schedule.checks.verified import require_verified
+from schedule.checks.verified import not_verified, require_verified
 from schedule.errors import require
 from schedule.primitive import primitive
 from schedule.rewrite.caching import check_scope, place_beside, require_made_before, top_statement
-from schedule.rewrite.placement import fresh_loops
+from schedule.rewrite.placement import fresh_loops, in_variables
 from schedule.state import BlockRef, State, add_buffers, nest
 from tensorir import (
     Block,
@@ -17,9 +17,13 @@ from tensorir import (
     Const,
     Expr,
     IterKind,
+    IterVar,
     Load,
+    Select,
     Store,
     Var,
+    all_of,
+    const,
     loads,
     replace,
     transform,
@@ -37,7 +41,8 @@ def cache_value(
     part uses, in their order, and is filled in a nest of its own, directly before that of the
     block: what moves with some of the variables alone is then computed once for all the others.
     compute_at brings it to where it is used, and a copy that packs the buffer takes it in by
-    compute_inline. `part` is its place in the value: which operand of the whole, which operand of
+    compute_inline. Where the block does not run, and the part could not be read, it has zeros.
+    `part` is its place in the value: which operand of the whole, which operand of
     that, and so on. Wherever the same part occurs in the value, it is read.
 
     rewrite:  cache_value("C", [1, 1])
@@ -51,7 +56,7 @@ def cache_value(
         - the block stores one value
         - `part` leads from it to an operation or to what is read, that is no part of an index
         - that does not read what the block writes
-        - what it reads is inside of its buffers without the conditions around the part
+        - what it reads is inside of its buffers where the block runs, without other conditions
         - what it reads is computed as a whole, in other nests
         - `scope` is one of global, shared, local
     """
@@ -71,12 +76,24 @@ def cache_value(
         state.block_path(block), replace(node, body=replace(store, value=kept))
     )
     changed = State(add_buffers(changed.func, made))
-    maker = changed.fresh_block(name)
+    placed, maker = _placed(changed, block, Store(made, own, value), iters)
+    said = in_variables(state, node).values()
+    runs = [part for part in said if part is not None and variables(part) <= {*own}]
+    if runs and not_verified(placed) is not None:
+        guarded = Select(all_of(*runs), value, const(0, value.dtype))
+        placed, maker = _placed(changed, block, Store(made, own, guarded), iters)
+    return require_verified(placed, block, f"the part {value!r} by itself"), maker
+
+
+def _placed(
+    state: State, block: str, store: Store, iters: Sequence[IterVar]
+) -> tuple[State, BlockRef]:
+    """The program with a nest that does `store`, before that of a block, and who does it."""
+    maker = state.fresh_block(store.buffer.name)
     free = tuple(replace(it, kind=IterKind.SPATIAL) for it in iters)
-    making = Block(maker, free, Store(made, own, value))
-    loops, bound = fresh_loops(changed, making, {}, (), changed.analyzer())
-    placed = place_beside(changed, top_statement(changed, block), nest(loops, bound), before=True)
-    return require_verified(placed, block, f"the part {value!r} by itself"), BlockRef(maker)
+    loops, bound = fresh_loops(state, Block(maker, free, store), {}, (), state.analyzer())
+    top = top_statement(state, block)
+    return place_beside(state, top, nest(loops, bound), before=True), BlockRef(maker)
 
 
 def _at(value: Expr, part: Sequence[int], block: str) -> Expr:

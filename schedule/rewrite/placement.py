@@ -92,20 +92,24 @@ def conditions_of_writes(state: State, block: Block) -> list[Expr]:
 def own_predicate(state: State, block: Block) -> list[Expr]:
     """What a block's predicate says beyond its variables being in range, in terms of those
     variables; refuses a predicate that cannot be said so."""
-    around = state.loops_around(block.name)
-    loops, analyzer = {loop.var for loop in around}, state.analyzer(around)
-    found = []
-    for part in beyond_extents(state, block):
-        own = in_own_variables(part, block, loops, analyzer)
+    found = in_variables(state, block)
+    for part, own in found.items():
         require(
             own is not None,
             block.name,
             f"block {block.name!r} runs where {part!r}, which its own variables cannot say",
             "move the block before splitting its loops",
         )
-        assert own is not None
-        found.append(own)
-    return found
+    return [own for own in found.values() if own is not None]
+
+
+def in_variables(state: State, block: Block) -> dict[Expr, Expr | None]:
+    """The parts of a block's predicate that say more than that its variables are in range, and
+    what each is in terms of those variables; None where they cannot say it."""
+    around = state.loops_around(block.name)
+    loops, analyzer = {loop.var for loop in around}, state.analyzer(around)
+    parts = beyond_extents(state, block)
+    return {part: in_own_variables(part, block, loops, analyzer) for part in parts}
 
 
 def fresh_loops(

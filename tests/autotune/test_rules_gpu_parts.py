@@ -10,6 +10,8 @@ import pytest
 from autotune.gpu.count import works_of
 from autotune.gpu.work import cycles
 from autotune.rules import choose
+from autotune.rules.gpu.reductions import reduction_plans
+from autotune.rules.group import Group
 from backends import build
 from benchmarks.general.form import numbers
 from schedule import Schedule
@@ -42,6 +44,7 @@ LONG: dict[str, Callable[[int, int, int], PrimFunc]] = {
         lambda a, b: ops.relu(ops.matmul(a, b)), (m, k), (k, n)
     ),
     "windows": lambda m, n, k: program(ops.conv2d, (1, k, 4, 8), (m, k, 3, 3)),
+    "by itself": lambda m, n, k: program(lambda x: ops.matmul(x, x, transpose_a=True), (k, m)),
     "no product": lambda m, n, k: program(counted, (k,), dtype="int32"),
 }
 
@@ -68,6 +71,24 @@ def test_a_sum_of_any_length_takes_as_long_as_one_that_parts_divide(name, terms)
     make = LONG[name]
     assert taken(make(64, 64, terms)) <= MORE * taken(make(64, 64, 16384))
     assert taken(make(61, 67, terms)) <= MORE * taken(make(61, 67, 16384))
+
+
+def lagged(x: te.Tensor, lags: int) -> te.Tensor:
+    """An array times itself, so many elements on."""
+    k = te.reduce_axis(x.shape[0] - lags, name="k")
+    return te.compute((lags,), lambda n: te.sum(x[k] * x[k + n], axis=k))
+
+
+@pytest.mark.parametrize("terms", [1 << 16, 65539])
+def test_sums_over_an_array_at_two_places_read_no_more_than_both(terms):
+    """A thread copied all that is between the places of its terms."""
+    func = program(lambda x: lagged(x, 64), (terms + 64,))
+    plans = reduction_plans(Schedule(func), Group("C"), DEVICE)
+    (plan,) = (plan for plan in plans if plan.name == "few_values")
+    sch = Schedule(func)
+    plan.apply(sch, plan.default())
+    works = works_of(sch.func, DEVICE)
+    assert sum(work.sectors for work in works) <= MORE * sum(work.least for work in works)
 
 
 @pytest.mark.sampled(4)

@@ -41,6 +41,19 @@ def test_golden(check, golden):
     assert str(again.func) == str(sch.func)
 
 
+@pytest.mark.parametrize("step", [2, 4, 5])
+def test_what_is_read_where_the_block_runs_alone(step, check):
+    """Parts of a sum that have terms beyond its end read nothing there: sums of odd length over
+    products of an array by itself had no tiles."""
+    x, k = te.placeholder((13,), name="A"), te.reduce_axis(9, name="k")
+    c = te.compute((5,), lambda i: te.sum(x[k] * x[k + i], axis=k), name="C")
+    sch = Schedule(te.create_prim_func([x, c], name="lags"))
+    sch.rfactor("C", sch.split("k", [None, step])[0])
+    maker = sch.cache_value("C_rf", [1, 1])
+    check(sch)
+    assert (9 % step > 0) == ("select" in str(sch.state.block(maker)))
+
+
 OF = {
     "int8": lambda a, b, s: a * (b * s),
     "uint16": lambda a, b, s: (b - s) * (b - s) + a,

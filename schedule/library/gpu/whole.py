@@ -76,12 +76,15 @@ def whole(
 
 
 def _along(node: Block) -> list[Buffer]:
-    """What is read at the terms of a sum, neighbours at neighbours in memory."""
+    """What is read at the terms of a sum, neighbours at neighbours in memory; nothing where some
+    array is read at several places, of which a copy would have all that is between them."""
     terms = {it.var for it in node.iters if it.kind is IterKind.REDUCE}
     own = read_by_others(node)
     found = [a for a in accesses(node) if not a.is_write and a.buffer in own and a.indices]
-    rows = (a for a in found if terms & variables(a.indices[last_axis(a.buffer)]))
-    return list(dict.fromkeys(a.buffer for a in rows))
+    rows = [a for a in found if terms & variables(a.indices[last_axis(a.buffer)])]
+    places = {(a.buffer, a.indices) for a in rows}
+    buffers = list(dict.fromkeys(a.buffer for a in rows))
+    return buffers if len(places) == len(buffers) else []
 
 
 def _first(sch: Schedule, parts: BlockRef, terms: list[LoopRef], copied: list[str]) -> LoopRef:
