@@ -92,7 +92,7 @@ def sketches_of(
     order = [str(name) for name in base.get_blocks()]  # what copies wants its producer as written
     asked.sort(key=lambda part: -order.index(part[0]))
     parts = [of(base) for _, of in asked] if told else list(_one_by_one(base, asked))
-    finish = partial(rules.finish, cpu=device) if rules.finish else None
+    finish = partial(rules.finish, device=device) if rules.finish else None
     for plans in combined(parts, rng):
         yield replace(sketch_of(base, plans, many, start.name, finish), ways=ways(parts))
     if many and not start.name and rules.general is not None:

@@ -119,6 +119,7 @@ RULES: dict[str, Rules] = {
         ],
         rest=_later("autotune.rules.gpu.elementwise:elementwise_plans"),
         prepare=_later("autotune.rules.gpu.placed:in_place"),
+        finish=_later("autotune.rules.gpu.together:run_together"),
         least=_later("autotune.rules.gpu.product:least_cycles"),
     ),
 }

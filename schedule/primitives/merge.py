@@ -6,9 +6,9 @@ from schedule.analysis.bodies import meeting
 from schedule.analysis.uses import blocks_below
 from schedule.errors import require
 from schedule.primitive import primitive
-from schedule.rewrite.rebind import plain_loop, rebind
+from schedule.rewrite.rebind import rebind
 from schedule.state import LoopRef, State, chain_below
-from tensorir import For, ForKind, Seq, Stmt, Var, binary, seq, substitute_stmt
+from tensorir import For, Seq, Stmt, Var, binary, replace, seq, substitute_stmt
 
 
 @primitive
@@ -24,19 +24,20 @@ def merge(state: State, *loops: str) -> tuple[State, LoopRef]:
     requires:
         - at least two loops are given, each directly after the one before it
         - the loops have the same extent and carry no annotation
-        - they are all serial, or all parallel
+        - they are all of one kind, and bound to the same threads
         - what two bodies share, one of them writing, they touch in the same iterations,
           or in ranges that have nothing in common
     """
     require(len(loops) > 1, (loops or ("",))[0], "fewer than two loops were given")
     nodes = [state.loop(name) for name in loops]
     path = state.loop_path(loops[0])
-    kind = nodes[0].kind
     for node in nodes:
-        if kind is not ForKind.PARALLEL:
-            plain_loop(node, "merge before vectorize or unroll")
-        same = node.kind is kind and not node.annotations
-        require(same, node.name, f"loop {node.name!r} is {node.kind}, {nodes[0].name!r} is {kind}")
+        keys = ", ".join(node.annotations)
+        require(not keys, node.name, f"loop {node.name!r} is annotated with {keys}")
+        mine, first = _kind(node), _kind(nodes[0])
+        require(
+            mine == first, node.name, f"loop {node.name!r} is {mine}, {nodes[0].name!r} is {first}"
+        )
     around = path[-2] if len(path) > 1 else None
     position = _position(around, nodes[0])
     _neighbours(around, position, nodes)
@@ -54,6 +55,11 @@ def merge(state: State, *loops: str) -> tuple[State, LoopRef]:
     assert isinstance(around, Seq)
     rest = seq(*around.stmts[:position], merged, *around.stmts[position + len(nodes) :])
     return state.replace(path[:-1], rest), LoopRef(name)
+
+
+def _kind(loop: For) -> str:
+    """How its iterations run."""
+    return f"{loop.kind}" if loop.thread is None else f"bound to {loop.thread}"
 
 
 def _position(around: Stmt | None, first: For) -> int:
@@ -82,7 +88,7 @@ def _merged(state: State, name: str, nodes: list[For]) -> For:
         analyzer = state.analyzer([*outside, whole, *chain_below(node)])
         body = rebind(node.body, {node.var: var}, None, analyzer)
         bodies.append(substitute_stmt(body, {node.var: var}))
-    return For(var, nodes[0].extent, seq(*bodies), nodes[0].kind)
+    return replace(nodes[0], var=var, body=seq(*bodies))
 
 
 def _independent(state: State, merged: For, nodes: list[For]) -> None:

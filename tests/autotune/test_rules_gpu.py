@@ -16,7 +16,7 @@ from autotune.rules.gpu.move import MovePlan
 from autotune.rules.planned import PlannedSketch
 from backends import ObjectCache, build
 from benchmarks.gpus.rows import LONG_SCANS
-from schedule import Schedule, ScheduleError, library
+from schedule import Schedule, ScheduleError, library, step_memory
 from tensorir import Gpu, PrimFunc, Target, Var, ops, reference, te
 from tensorir.dtype import itemsize
 
@@ -398,11 +398,18 @@ def test_a_program_of_several_kernels_is_made_by_what_its_plans_tried(monkeypatc
     sketch = planned(te.create_prim_func([x, w, v, y]))
     values = sketch.values()
     assert [plan.name for plan in sketch.plans] == ["chain", "product", "product"]
-    again: list[object] = []
-    monkeypatch.setattr("schedule.step_memory.run", lambda *step: again.append(step))
-    monkeypatch.setattr("autotune.gpu.count.lower", lambda *step: again.append(step))
+    again: list[str] = []
+
+    run = step_memory.run
+
+    def counted(state: Any, name: str, args: dict[str, Any]) -> object:
+        again.append(name)
+        return run(state, name, args)
+
+    monkeypatch.setattr(step_memory, "run", counted)
+    monkeypatch.setattr("autotune.gpu.count.lower", lambda *step: again.append("lower"))
     sketch.build(values)
-    assert not again
+    assert {*again} <= {"merge"}  # which is asked for when all of them are there
 
 
 def notes(sketch: PlannedSketch) -> list[str]:

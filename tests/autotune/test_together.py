@@ -12,10 +12,11 @@ from backends import build
 from tensorir import For, Seq, interpret, ops, te
 
 TARGET = "c -threads=2"
+GPU = "cuda-emulator -arch=sm_90a"
 
 
-def nests(func) -> int:
-    body = default_schedule(func, TARGET).func.body
+def nests(func, target=TARGET) -> int:
+    body = default_schedule(func, target).func.body
     return sum(isinstance(s, For) for s in (body.stmts if isinstance(body, Seq) else (body,)))
 
 
@@ -44,6 +45,17 @@ def test_sums_of_the_same_rows_have_one_nest():
     assert nests(sums((512, 600))) == 1
 
 
+@pytest.mark.parametrize("shape", [(500, 400), (3, 5, 7), (131_071,)])
+def test_kernels_of_the_same_elements_are_one(shape):
+    assert nests(optimizer(shape), GPU) == 1
+    assert nests(optimizer(shape, "float16", ("a", "b", "c", "d")), GPU) == 1
+
+
+@pytest.mark.parametrize("shape, axis", [((512, 600), 1), ((512, 601), 1), ((64, 20, 64), 2)])
+def test_kernels_of_the_same_rows_are_one(shape, axis):
+    assert nests(sums(shape, axis), GPU) == 1
+
+
 def test_what_a_cache_holds_stays_apart():
     assert nests(optimizer((500,))) == 3
     assert nests(sums((20, 60))) == 3
@@ -62,29 +74,49 @@ def test_what_needs_other_tasks_stays_apart():
     np.testing.assert_allclose(second, np.exp(values)[::-1] * 2.0, rtol=1e-5)
 
 
-def test_what_is_refused_is_told():
+@pytest.mark.parametrize("target", [TARGET, GPU])
+def test_what_is_refused_is_told(target):
     """Tasks need what they have in common, and what others make too."""
-    size = 300_000
+    size = 300_001
     x = te.placeholder((size,), name="x")
     y = te.compute((size,), lambda i: te.exp(x[i]), name="y")
     z = te.compute((size,), lambda i: y[i] + y[size - 1 - i], name="z")
     func = te.create_prim_func([x, y, z])
-    assert nests(func) == 2
-    assert "together with" in str(search_space(func, TARGET).describe())
+    assert nests(func, target) == 2
+    assert "together with" in str(search_space(func, target).describe())
 
 
-@pytest.mark.parametrize("func", [optimizer((301, 251)), sums((301, 257))], ids=["step", "sums"])
-def test_values_are_those_of_the_definition(func):
-    rng = np.random.default_rng(0)
+def blocks_meet(shape):
+    """What a block of threads makes, others of its threads read: sums of rows, and what is done to
+    their elements, both of them results."""
+    x = te.placeholder(shape, name="x")
+    y = te.compute(shape, lambda i, j: te.exp(x[i, j]), name="y")
+    z = te.compute(shape, lambda i, j: y[i, shape[1] - 1 - j] * 2.0, name="z")
+    return te.create_prim_func([x, y, ops.sum(y, 1), z, ops.max(z, 1)])
+
+
+STEPS = {
+    "step": lambda: optimizer((61, 51)),
+    "sums": lambda: sums((61, 57)),
+    "long sums": lambda: sums((5, 3000)),
+    "columns": lambda: sums((300, 61), 0),
+    "meet": lambda: blocks_meet((65, 64)),
+}
+
+
+@pytest.mark.parametrize("target", [TARGET, f"{GPU} -check=races,uninitialised"])
+@pytest.mark.parametrize("name", STEPS)
+def test_values_are_those_of_the_definition(name, target):
+    func, rng = STEPS[name](), np.random.default_rng(0)
     arrays = [rng.random(b.const_shape).astype(b.dtype) for b in func.params]
     want = interpret(func, *arrays)
-    for candidate in (default_schedule(func, TARGET), *drawn(func)):
+    for candidate in (default_schedule(func, target), *drawn(func, target)):
         got = [a.copy() for a in arrays]
-        build(candidate, TARGET)(*got)
+        build(candidate, target)(*got)
         for mine, theirs in zip(got[-len(want) :], want, strict=True):
             np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
-def drawn(func):
-    space, rng = search_space(func, TARGET), random.Random(0)
+def drawn(func, target):
+    space, rng = search_space(func, target), random.Random(0)
     return [space.build(space.sample(rng, next(iter(space.sketches)))) for _ in range(3)]

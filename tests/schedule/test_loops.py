@@ -8,7 +8,7 @@ from refusal import refused
 
 from backends import build
 from schedule import Schedule
-from tensorir import Target, format_func, interpret, lower, parse, reference, te, verify
+from tensorir import Seq, Target, format_func, interpret, lower, parse, reference, te, verify
 
 
 def symbolic_sum():
@@ -40,6 +40,14 @@ def both(A: f32[8], D: f32[8]):
             vi = spatial(8, i)
             D[vi] = A[vi]
 """
+
+KINDS = {
+    "parallel": Schedule.parallel,
+    "vectorized": Schedule.vectorize,
+    "unrolled": Schedule.unroll,
+    "threads": lambda sch, loop: sch.bind(loop, "threadIdx.x"),
+}
+"""What makes loops run in other ways than one iteration after the other."""
 
 SIBLINGS = """
 @prim_func
@@ -248,25 +256,30 @@ class TestMerge:
         refused(sch.merge, "i_0", "i_C", match="'i_C' has 12 iterations and 'i_0' has 4")
         sch = Schedule(chain())
         sch.parallel("i_C")
-        refused(sch.merge, "i", "i_C", match="loop 'i_C' is parallel")
-        sch.parallel("i")
-        refused(sch.merge, "i", "i_C", "i_D", match="loop 'i_D' is serial, 'i' is parallel")
+        refused(sch.merge, "i", "i_C", match="loop 'i_C' is parallel, 'i' is serial")
+        sch.undo()
+        sch.bind("i", "threadIdx.x")
+        sch.bind("i_C", "threadIdx.y")
+        refused(sch.merge, "i", "i_C", match="loop 'i_C' is bound to threadIdx.y, 'i' is bound to")
 
-    def test_parallel_loops(self, chain, check):
+    @pytest.mark.parametrize("kind", ["parallel", "vectorized", "unrolled"])
+    def test_loops_of_any_kind(self, chain, check, kind):
         sch = Schedule(chain())
-        for loop in ("i", "i_C", "i_D"):
-            sch.parallel(loop)
+        for loop in ("j", "j_C", "j_D"):
+            KINDS[kind](sch, loop)
         sch.merge("i", "i_C", "i_D")
-        assert str(sch.func).count("parallel(") == 1
+        loop = sch.merge("j", "j_C", "j_D")
+        merged = sch.state.loop(loop)
+        assert isinstance(merged.body, Seq) and len(merged.body.stmts) == 3
         check(sch)
 
-    @pytest.mark.parametrize("parallel", [False, True])
+    @pytest.mark.parametrize("kind", [None, *KINDS])
     @pytest.mark.parametrize("index", ["7 - vj", "vj + 1", "max(vj - 1, 0)", "vj // 2", "0"])
-    def test_refuses_dependence(self, index, parallel):
+    def test_refuses_dependence(self, index, kind):
         """That on an earlier iteration alone, too: threads may run it later."""
         sch = Schedule(parse(SIBLINGS.replace("B[vj]", f"B[{index}]")))
-        for loop in ("i", "j") if parallel else ():
-            sch.parallel(loop)
+        for loop in ("i", "j") if kind else ():
+            KINDS[kind](sch, loop)
         refused(sch.merge, "i", "j", match="in block 'D' that a later iteration of loop 'i' touch")
 
     def test_refuses_overwriting(self):

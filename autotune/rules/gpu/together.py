@@ -1,0 +1,81 @@
+"""Kernels that go over the same elements are one: what one leaves in registers or caches the next
+one uses, and it is launched once.
+
+Stages whose results are all wanted, as those of a step of an optimizer, cannot be inlined, and
+several sums of the same rows are no chain: each has a kernel of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from autotune.rules.group import attempt
+from autotune.rules.together import neighbours
+from schedule import LoopRef, Schedule
+from tensorir import Expr, For, Gpu, Stmt, seq, walk
+
+
+def run_together(sch: Schedule, device: Gpu) -> dict[str, str]:
+    """Merge neighbouring kernels of as many blocks and threads each, as far inside as primitives
+    allow it, where the estimate says that one takes less time. Returns what is refused, as where a
+    block needs what others make, and why."""
+    refused = dict[str, str]()
+    for first, second in neighbours(sch):
+        what, start = f"{first.name} together with {second.name}", len(sch.trace)
+        made = _merged(sch, first, second, what, refused)
+        if made is None:
+            continue
+        if _cycles(sch, device, made) >= _cycles(sch, device, first, second):
+            refused[what] = "one kernel takes longer"
+            sch.undo(len(sch.trace) - start)
+    return refused
+
+
+def _merged(
+    sch: Schedule, first: For, second: For, what: str, refused: dict[str, str]
+) -> For | None:
+    """The kernel that two become; None, and nothing done, where these do not run alike or blocks
+    of the one need what several of the other make."""
+    blocks, made, start = _blocks(first, second), list[LoopRef](), len(sch.trace)
+    for a, b in _alike(first, second) if blocks else ():
+        own = what if len(made) < blocks else f"{what}, at {b.name}"
+        if not attempt(refused, own, lambda a, b: made.append(sch.merge(a, b)), a.name, b.name):
+            break
+    if blocks and len(made) >= blocks:
+        return sch.state.loop(made[0])
+    sch.undo(len(sch.trace) - start)
+    return None
+
+
+def _blocks(first: For, second: For) -> int:
+    """Along how many axes two kernels have blocks; 0 where these, or threads, are not as many."""
+    axes = _axes(first)
+    return sum(axis.startswith("block") for axis in axes) if axes == _axes(second) else 0
+
+
+def _axes(kernel: For) -> dict[str, Expr]:
+    """How many blocks, and threads of a block, there are along each axis."""
+    return {s.thread: s.extent for s in walk(kernel) if isinstance(s, For) and s.thread}
+
+
+def _alike(first: For, second: For) -> Iterator[tuple[For, For]]:
+    """Loops of the one and of the other kernel, from the outermost on, that run alike."""
+    stmts: tuple[Stmt, Stmt] = first, second
+    while True:
+        a, b = stmts
+        if not isinstance(a, For) or not isinstance(b, For) or _runs(a) != _runs(b):
+            return
+        yield a, b
+        stmts = a.body, b.body
+
+
+def _runs(loop: For) -> tuple[object, ...]:
+    return loop.kind, loop.thread, loop.extent, loop.annotations
+
+
+def _cycles(sch: Schedule, gpu: Gpu, *kernels: For) -> float:
+    from autotune.gpu.count import works_of
+    from autotune.gpu.work import cycles
+
+    return cycles(works_of(replace(sch.func, body=seq(*kernels)), gpu), gpu)
