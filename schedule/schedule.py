@@ -174,7 +174,7 @@ class Schedule:
 
             try:
                 validate(self)
-            except TensorIRError:
+            except BaseException:
                 self._history = before
                 raise
 
@@ -346,7 +346,7 @@ class Schedule:
                 return self
             for number, step in enumerate(trace.instructions, 1):
                 self._replay(number, step)
-        except TensorIRError:
+        except BaseException:
             self._history = before
             raise
         return self

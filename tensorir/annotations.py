@@ -58,6 +58,10 @@ KINDS: Kinds = {
     "Costs": (_is_a("Costs"), "Costs"),
     "Example": (_is_a("Example"), "an Example"),
     "Numbers": (lambda value: isinstance(value, Mapping), "a mapping such as {'n': 128}"),
+    "Mapping[str, int]": (
+        lambda value: isinstance(value, Mapping) and all(map(_is_integer, value.values())),
+        "a mapping of names to integers",
+    ),
     "str": (lambda value: isinstance(value, str), "a name"),
     "Path": (lambda value: isinstance(value, os.PathLike), "a path"),
     "bool": (lambda value: isinstance(value, (Integral, np.bool_)), "True or False"),

@@ -63,7 +63,8 @@ def test_what_a_compute_calls_is_the_callers():
 OF_SCHEDULES = [
     *(getattr(library, name) for name in (
         "find_contraction", "stage_axes", "in_axes", "with_result_on_axes", "find_winograd",
-        "find_dot_product", "find_tile_products", "tensorized_matmul", "tiled_matmul",
+        "find_dot_product", "find_tile_products", "tensorized_matmul", "tiled_matmul", "tile",
+        "cooperative_fetch",
     )),
     *(getattr(gpu, name) for name in (
         "boxes", "columns", "elementwise", "long_rows", "matmul", "online", "recurrence", "rows",
@@ -80,12 +81,17 @@ def test_functions_of_schedules(function):
 
     @functools.wraps(function)
     def afresh(**given):
-        return function(Schedule(func), **given)
+        sch = Schedule(func)
+        try:
+            return function(sch, **given)
+        except TensorIRError:
+            assert not len(sch.trace), "a part of what was refused is left"
+            raise
 
     parameters = inspect.signature(function).parameters
     usual = {
         "block": "C", "intrinsic": "u8i8.dot_16x4", "features": ("avx2",), "sizes": (4, 4),
-        "threads": (4, 4), "own": (1, 1),
+        "threads": (4, 4), "own": (1, 1), "x": "i", "y": "j", "x_factor": 2, "y_factor": 2,
     }  # fmt: skip
     missing = [k for k, p in parameters.items() if p.default is p.empty and k != "sch"]
     afresh.__signature__ = inspect.Signature([p for k, p in parameters.items() if k != "sch"])

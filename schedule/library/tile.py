@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from schedule.library.all_or_nothing import all_or_nothing
+
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
     from schedule.state import LoopRef
 
 
-def tile(
-    sch: Schedule, x: str, y: str, x_factor: int, y_factor: int
-) -> tuple[LoopRef, LoopRef, LoopRef, LoopRef]:
+def tile(sch: Schedule, x: str, y: str, x_factor: int, y_factor: int) -> tuple[LoopRef, ...]:
     """Split two nested loops and order the parts x_outer, y_outer, x_inner, y_inner.
 
-    Returns (x_outer, x_inner, y_outer, y_inner). Factors need not divide the extents.
+    Returns (x_outer, x_inner, y_outer, y_inner). Factors need not divide the extents;
+    if one of the steps is refused, none is taken.
     """
-    x_outer, x_inner = sch.split(x, [None, x_factor])
-    y_outer, y_inner = sch.split(y, [None, y_factor])
-    sch.reorder(x_outer, y_outer, x_inner, y_inner)
+    with all_or_nothing(sch, f"tile({x!r}, {y!r}, {x_factor!r}, {y_factor!r})"):
+        x_outer, x_inner = sch.split(x, [None, x_factor])
+        y_outer, y_inner = sch.split(y, [None, y_factor])
+        sch.reorder(x_outer, y_outer, x_inner, y_inner)
     return x_outer, x_inner, y_outer, y_inner
 
 

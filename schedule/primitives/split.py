@@ -32,7 +32,7 @@ def split(
     requires:
         - `loop` is serial and carries no annotation
         - there are at least one and at most one unknown factors, the others are positive integers
-        - the factors cover the extent; a symbolic extent needs a None factor
+        - the factors cover the extent; one that is symbolic or 0 needs a None factor
     """
     node = state.loop(loop)
     plain_loop(node, "split it first, and annotate the parts")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from refusal import refused
 
 from backends import build
 from schedule import Schedule, ScheduleError
@@ -62,6 +63,24 @@ def test_an_init_runs_once_whichever_instances_there_are(row):
         np.testing.assert_array_equal(interpret(made, A)[0], expected)
         np.testing.assert_array_equal(interpret(made, A, races=True)[0], expected)
         np.testing.assert_array_equal(build(made)(A), expected)
+
+
+EMPTY = program(0, "k")
+
+
+@pytest.mark.parametrize("move", Schedule(EMPTY).legal_moves(), ids=str)
+def test_no_move_leaves_out_the_init_of_a_sum_without_terms(move):
+    sch = Schedule(EMPTY)
+    sch.apply_move(move)
+    np.testing.assert_array_equal(interpret(sch.func, A)[0], np.full(4, 2.0, "float32"))
+
+
+@pytest.mark.parametrize("factors", [[2, 3], [1, 1], [4]], ids=str)
+def test_a_loop_without_iterations_gets_none(factors):
+    refused(Schedule(EMPTY).split, "k", factors, match="has no iterations, and with factors")
+    sch = Schedule(EMPTY)
+    sch.split("k", [*factors, None])
+    np.testing.assert_array_equal(interpret(sch.func, A)[0], np.full(4, 2.0, "float32"))
 
 
 REPEATED = [(8, "k * k // 2"), (8, "k // 2"), (8, "k % 4"), (100, "k * k // 200")]

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from schedule.errors import Refusal
+from schedule.library.all_or_nothing import all_or_nothing
 from schedule.rewrite.caching import top_statement
-from tensorir import REAL_AXES, For, TensorIRError, walk
+from tensorir import REAL_AXES, For, TensorIRError, checked, walk
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -16,6 +18,7 @@ ORDER = ("threadIdx.z", "threadIdx.y", "threadIdx.x", "warp", "lane")
 """Axes of threads, the one whose neighbours are neighbours in a warp last."""
 
 
+@checked
 def cooperative_fetch(
     sch: Schedule, block: str, threads: Mapping[str, int] | int | None = None, vector: int = 1
 ) -> list[LoopRef]:
@@ -29,19 +32,15 @@ def cooperative_fetch(
     of threadIdx.x; left out, it is what the other loops of the kernel have. Extents need not
     divide. Steps are ordinary ones of the trace; if one is refused, none is taken.
     """
-    start = len(sch.trace)
-    try:
+    with all_or_nothing(sch, f"cooperative_fetch({block!r})"):
         return _fetch(sch, block, _axes(sch, block, threads), vector)
-    except BaseException:
-        sch.undo(len(sch.trace) - start)
-        raise
 
 
 def _axes(
     sch: Schedule, block: str, threads: Mapping[str, int] | int | None
 ) -> list[tuple[str, int]]:
-    if isinstance(threads, int):
-        return [("threadIdx.x", threads)]
+    if threads is not None and not isinstance(threads, Mapping):
+        return [("threadIdx.x", int(threads))]
     given = dict(threads or {})
     unknown = [axis for axis in given if axis not in REAL_AXES]
     if unknown:
@@ -52,7 +51,7 @@ def _axes(
             if isinstance(stmt, For) and stmt.thread in REAL_AXES and stmt.const_extent:
                 given.setdefault(str(stmt.thread), stmt.const_extent)
     if not given:
-        raise TensorIRError(
+        raise Refusal(
             f"the kernel of block {block!r} has no loops over threads yet; give threads, as in "
             'threads={"threadIdx.x": 256}'
         )
