@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 import pytest
@@ -13,7 +14,15 @@ from autotune.gpu.work import cycles
 from autotune.rules import default_sketch
 from autotune.rules.alternatives import first_start, reductions, with_algorithm
 from autotune.rules.generate import sketches_of
-from autotune.rules.gpu.online import LIKELY, ROWS, THREADS, OnlinePlan, online_stages
+from autotune.rules.gpu.move import bound_works
+from autotune.rules.gpu.online import (
+    LIKELY,
+    ROWS,
+    THREADS,
+    OnlinePlan,
+    blocks_of,
+    online_stages,
+)
 from autotune.rules.gpu.product import ProductPlan, contraction_of, least_cycles
 from autotune.rules.gpu.tile_cycles import LAUNCH
 from autotune.rules.gpu.tiles import tile_plans
@@ -22,7 +31,7 @@ from autotune.rules.registry import RULES
 from backends import build
 from benchmarks.general.form import expected, given, numbers, restored
 from benchmarks.general.rewritings import forms_of
-from schedule import Schedule
+from schedule import Schedule, library
 from tensorir import device_of, ops, reference, te
 from tensorir.targets.target import Target
 
@@ -46,9 +55,10 @@ def test_scores_are_in_no_memory():
     assert work.sectors == pytest.approx(moved / sector, rel=0.02)
 
 
-@pytest.mark.parametrize(("heads", "tried"), [(2048, 1), (1, len(LIKELY))])
+@pytest.mark.parametrize(("heads", "tried"), [(2048, 1), (1, 1), (36, len(LIKELY))])
 def test_smaller_tiles_are_tried_where_multiprocessors_stand_idle(heads, tried, monkeypatch):
-    """Tiles of 2048 heads are many blocks, whose instructions bind; those of one are four."""
+    """Tiles of 2048 heads are many blocks, whose instructions bind; those of one leave most
+    multiprocessors without any, whatever their size, and those of 36 some with one more."""
     made, make = [], OnlinePlan._made
 
     def counted(self, point):
@@ -71,6 +81,29 @@ def test_likely_tiles_are_about_as_fast_as_any(sizes):
     every = [plan._made({"rows": n, "threads": t}) for n in ROWS for t in THREADS]
     least = min(plan._time(made) for made in every if made is not None)
     assert plan.estimate() <= 1.1 * least
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("sizes", [(1, 512, 64), (9, 130, 16), (48, 197, 64), (4, 2048, 128)])
+def test_points_that_are_not_tried_would_not_be_chosen(sizes):
+    """Blocks by the formula are those of the kernel, and one that is left out for a later one takes
+    no less time than what is tried."""
+    heads, rows, features = sizes
+    start = first_start(attention(heads, rows, rows, features), "reassociated")
+    (block,) = [b for b in reductions(start.schedule) if with_algorithm(start, b, "online_32")]
+    sch = with_algorithm(start, block, "online_32").schedule
+    (plan,) = online_stages(sch, device_of(TARGET))
+    extents = library.gpu.online_rows(sch.copy(), plan.group.block).extents
+    tried, left = list[float](), list[float]()
+    for point in LIKELY:
+        values = dict(zip(("rows", "threads"), point))
+        made = plan._made(values)
+        if made is None:
+            continue
+        (work,) = bound_works(made.func, plan.gpu, plan.base.func)
+        assert work.blocks == blocks_of(extents, point)
+        (tried if values in plan.likely else left).append(plan._time(made))
+    assert tried and min(tried) <= min(left, default=inf)
 
 
 def test_what_kernels_take_to_begin_counts_whatever_makes_them():

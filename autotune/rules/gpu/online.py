@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
+from math import inf, prod
 
 from autotune.rules.gpu.move import CLOSE, MovePlan, Options, bound_works
-from autotune.rules.group import Group
+from autotune.rules.group import SYMBOLIC_SIZE, Group
 from autotune.rules.plan import Plan
 from schedule import Schedule, ScheduleError, library
 from tensorir import Gpu, IterKind
@@ -15,6 +15,9 @@ ROWS = (1, 2, 4, 8)
 THREADS = ((8, 8), (16, 8), (32, 8), (8, 16), (16, 16))
 LIKELY = ((8, (16, 8)), (8, (8, 8)), (4, (32, 8)), (4, (8, 8)), (2, (8, 8)))
 """Rows of a thread, and threads down and across: the largest tiles first, which read the least."""
+
+Point = tuple[int, tuple[int, int]]
+"""Rows of a thread, and threads."""
 
 BALANCED = 1.1
 """Times that a tile takes as long as with its blocks spread evenly, up to which smaller ones, which
@@ -49,15 +52,14 @@ def online_stages(sch: Schedule, gpu: Gpu) -> Sequence[Plan]:
         if name in taken or not _reads_sums_of_steps(sch, name):
             continue
         trial = sch.copy()
-        rows, threads = LIKELY[0]
         try:
-            made = library.gpu.online(trial, name, rows=rows, threads=threads)
+            rows = library.gpu.online_rows(trial, name)
         except ScheduleError:  # another scan
             continue
         left = trial.get_blocks()
-        members = tuple(n for n in sch.get_blocks() if n in made.stages or n not in left)
+        members = tuple(n for n in sch.get_blocks() if n in rows.stages or n not in left)
         taken.update(members)
-        plan = _plan(sch, members, gpu)
+        plan = _plan(sch, members, rows.extents, gpu)
         if plan.works:
             found.append(plan)
     return found
@@ -75,10 +77,32 @@ def _reads_sums_of_steps(sch: Schedule, name: str) -> bool:
     return any(sch.state.block(n).is_reduction for n in sch.get_child_blocks(around))
 
 
-def _plan(sch: Schedule, members: tuple[str, ...], gpu: Gpu) -> OnlinePlan:
+def blocks_of(extents: Sequence[int | None], point: Point) -> int:
+    """Blocks of threads for rows of such extents."""
+    *outer, last = [SYMBOLIC_SIZE if extent is None else extent for extent in extents]
+    rows, (down, _) = point
+    return prod(outer) * -(-last // (rows * down))
+
+
+def worth_trying(extents: Sequence[int | None], gpu: Gpu) -> list[Point]:
+    """The likely points but those after which one comes that has no more of anything in a block,
+    and no more blocks for any multiprocessor: that has less to do."""
+
+    def less(point: Point, other: Point) -> bool:
+        (rows, threads), (more, others) = point, other
+        each, of_other = (-(-blocks_of(extents, p) // gpu.multiprocessors) for p in (point, other))
+        within = rows <= more and all(a <= b for a, b in zip(threads, others))
+        return within and each <= of_other
+
+    return [p for n, p in enumerate(LIKELY) if not any(less(q, p) for q in LIKELY[n + 1 :])]
+
+
+def _plan(
+    sch: Schedule, members: tuple[str, ...], extents: Sequence[int | None], gpu: Gpu
+) -> OnlinePlan:
     last = members[-1]
     options: Options = {"rows": ROWS, "threads": THREADS}
-    likely = [{"rows": rows, "threads": threads} for rows, threads in LIKELY]
+    likely = [{"rows": rows, "threads": threads} for rows, threads in worth_trying(extents, gpu)]
 
     def move(sch: Schedule, group: Group, rows: int, threads: tuple[int, int]) -> None:
         library.gpu.online(sch, group.block, rows=rows, threads=threads)

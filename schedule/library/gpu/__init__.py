@@ -1,6 +1,6 @@
 """Derived schedules for GPUs, written only with primitives."""
 
-from schedule.library.gpu.blockwise.online import Online, online
+from schedule.library.gpu.blockwise.online import Online, OnlineRows, online, online_rows
 from schedule.library.gpu.boxes import Boxes, boxes
 from schedule.library.gpu.columns import Columns, columns
 from schedule.library.gpu.elementwise import Elementwise, elementwise, widest
@@ -29,6 +29,7 @@ __all__ = [
     "LongRows",
     "Matmul",
     "Online",
+    "OnlineRows",
     "Recurrence",
     "Rows",
     "Scan",
@@ -51,6 +52,7 @@ __all__ = [
     "make_tiles",
     "matmul",
     "online",
+    "online_rows",
     "recurrence",
     "row_pitch",
     "rows",

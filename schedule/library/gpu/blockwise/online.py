@@ -64,6 +64,26 @@ def online(
     raise AssertionError
 
 
+class OnlineRows(NamedTuple):
+    """What `online` takes together: the stages of its kernel, and the extents of what is a number
+    for each row. Tiles divide the last of these; None where it is symbolic."""
+
+    stages: tuple[str, ...]
+    extents: tuple[int | None, ...]
+
+
+@checked
+def online_rows(sch: Schedule, block: str) -> OnlineRows:
+    """What `online` finds, before it takes any step but to compute elementwise stages in those that
+    alone use them. Raises ScheduleError where `block` reads no states of such a scan."""
+    with all_or_nothing(sch, f"gpu.online_rows({str(block)!r})"):
+        found = Stages(sch, block)
+        iters = sch.state.block(found.first[0]).iters
+        extents = {found.kinds[found.first[0], it.var]: int_value(it.extent) for it in iters}
+        return OnlineRows(tuple(found.members), tuple(extents.get(row) for row in found.rows))
+    raise AssertionError
+
+
 class _Online(Stages):
     """The steps, in order."""
 
