@@ -56,6 +56,16 @@ class Nest:
         return tuple(reversed(found))
 
     @cached_property
+    def inside(self) -> dict[str, list[str]]:
+        """The names of the blocks below each loop that holds some, in program order."""
+        found: dict[str, list[str]] = {}
+        for name, block in self.blocks.items():
+            for node in self.path(block):
+                if isinstance(node, For):
+                    found.setdefault(node.var.name, []).append(name)
+        return found
+
+    @cached_property
     def variables(self) -> frozenset[str]:
         """The names of those that its blocks define."""
         return frozenset([name for block in self.blocks.values() for name in own_names(block)])

@@ -154,9 +154,9 @@ class State:
 
     def blocks_inside(self, name: str) -> list[str]:
         """The blocks below a loop, in program order."""
-        loop = self.loop(name)
-        nest = next(nest for nest in self._nests if name in nest.loops)
-        return [n for n, block in nest.blocks.items() if loop in nest.path(block)]
+        loop = self.loop(name).name
+        nest = next(nest for nest in self._nests if loop in nest.loops)
+        return list(nest.inside.get(loop, ()))
 
     def loops_outside(self, name: str) -> list[For]:
         """The loops around a loop, outermost first, without itself."""

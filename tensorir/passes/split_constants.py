@@ -152,7 +152,8 @@ def _main(
     """`func` with the parameters that these nests need, and `packed` ones."""
     read = frozenset[Buffer]().union(*[nest.reads for nest in nests])
     kept = [a for a in func.arguments if a not in constants or a in read]
-    at = next((n for n, a in enumerate(kept) if a in func.outputs), len(kept))
+    outputs = func.outputs
+    at = next((n for n, a in enumerate(kept) if a in outputs), len(kept))
     kept[at:at] = packed
     params = tuple([a for a in kept if isinstance(a, Buffer)])
     if params == func.params:

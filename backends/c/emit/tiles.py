@@ -88,7 +88,7 @@ class TileEmitter(MaskedEmitter):
         return any(isinstance(node, For) and self._works_on_tiles(node) for node in walk(s))
 
     def stmt(self, s: Stmt) -> None:
-        apart = isinstance(s, Alloc) or is_shared(s) and not self.in_parallel
+        apart = isinstance(s, Alloc) or not self.in_parallel and is_shared(s)
         # Each thread configures its own, and has the memory that it needs by then.
         if self.tiles_ready or apart or not self.uses_tiles(s):
             super().stmt(s)
