@@ -118,7 +118,8 @@ def _leaders(tasks: Sequence[tuple[float, library.NestPlan]]) -> list[library.Ne
     """The best plans of each register tile."""
     found: dict[object, list[library.NestPlan]] = {}
     for _, plan in tasks:
-        found.setdefault((plan.lane, plan.tile, plan.flat, plan.pad), []).append(plan)
+        key = (plan.lane, plan.tile, plan.flat, plan.pad, plan.written)
+        found.setdefault(key, []).append(plan)
     return [plan for best in found.values() for plan in best[:3]]
 
 
@@ -133,7 +134,7 @@ class _Search:
         beside = [row for row in rows if any(row[n] != 0 for n in c.spatial)]
         self.taps = all(any(row[n] != 0 for row in beside) for n in c.reduced)
         """Whether the terms of a sum are elements around a place, which others need or not."""
-        self.exact = [not all(d.whole for d in c.axes[n].digits) for n in c.spatial]
+        self.exact = [not all(d.whole for d in axis.digits) for axis in c.axes]
         """Whether tiles have to divide an axis: it is a part of a variable of the block."""
         self.groupings = library.groupings(c, bitwise)
         """How products are grouped."""
@@ -191,6 +192,11 @@ class _Search:
                 if any(o.pad for o in self.c.operands):
                     yield replace(found, pad="inline")
         yield plan
+        most = int(MOST_WRITTEN / (sums * self.estimate.work))
+        for step in plan.shared_steps(self.c) if most > 1 else ():
+            steps = (*(n for n in plan.steps if n != step), step)
+            if steps == self.c.written or not self.bitwise:
+                yield replace(plan, steps=steps, written=self.sizes(step, most)[-1])
 
     def may_be_lane(self, lane: int) -> bool:
         c = self.c
@@ -353,5 +359,5 @@ class _Search:
             yield replace(plan, pad="root")
             if not plan.flat and not c.is_window(plan.lane):  # else each lane looks for itself
                 yield replace(plan, pad="inline")
-        if not self.bitwise and plan.steps != c.reduced:
+        if not self.bitwise and plan.steps != c.reduced and plan.written == 1:
             yield replace(plan, steps=c.reduced)

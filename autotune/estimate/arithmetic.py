@@ -62,7 +62,7 @@ class Arithmetic(Results):
         rows = np.prod(sizes[:, others], axis=1)
         sums = rows * vectors
         near = sums * self.of.shared_terms(plan)  # that a compiler sees side by side
-        shared = (near <= SHARING) if plan.flat else np.zeros(len(sizes), dtype=bool)
+        shared = (near <= SHARING) if plan.flat else np.full(len(sizes), plan.written > 1)
         loads, held, converted = (np.zeros(len(sizes)) for _ in range(3))
         for n, stream in enumerate(self.streams):
             mine = np.prod(sizes[:, [m for m in others if stream.moves(m)]], axis=1)
@@ -81,7 +81,7 @@ class Arithmetic(Results):
                     known = self.decided(n) & (can and bool(plan.flat))
                     each = each * np.where(known, 1.0, costs.masked if can else costs.asked)
             count = mine * terms
-            if plan.flat:
+            if plan.flat or plan.written > 1:
                 count = np.where(shared, self.distinct(n, sizes), count)
             loads += count * each
             if self.c.operands[n].converted:
@@ -128,8 +128,11 @@ class Arithmetic(Results):
         operation reads another one from memory."""
         plan, single, lanes = self.plan, np.zeros(len(sizes)), np.zeros(len(sizes))
         order = sorted(range(sizes.shape[1]), key=lambda n: n == plan.lane)
-        for stream in self.streams:
-            count, again = np.ones(len(sizes)), np.zeros(len(sizes), dtype=bool)
+        for operand, stream in enumerate(self.streams):
+            slid = plan.written > 1 and any(
+                self.c.overlap(plan.steps[-1], n, operand) for n in order if n != plan.lane
+            )  # the next row reads it at the next term
+            count, again = np.ones(len(sizes)), np.full(len(sizes), slid)
             for n in order:
                 size = np.ceil(sizes[:, n] / plan.lanes) if n == plan.lane else sizes[:, n]
                 if stream.moves(n):
@@ -167,14 +170,20 @@ class Arithmetic(Results):
         return ways <= np.array([copies_of_body(int(statements)) for statements in body])
 
     def distinct(self, operand: int, sizes: Column) -> Column:
-        """The different places that the rows of a tile read, of all terms of their sums."""
-        count = np.ones(len(sizes))
+        """The different places that the rows of a tile read, of all terms of their sums: of those
+        that are written out together, one after the other."""
+        plan, times = self.plan, 1.0
+        terms = {n: float(self.of.extents[n]) for n in plan.steps}
+        if not plan.flat:
+            terms = {n: 1.0 for n in plan.steps} | {plan.steps[-1]: float(plan.written)}
+            times = self.of.terms / plan.written
+        count = np.full(len(sizes), times)
         for row in self.c.operands[operand].dims:
             most, reach = np.ones(len(sizes)), np.ones(len(sizes))
             for n, step in enumerate(row):
                 if not step or n == self.plan.lane:
                     continue
-                size = sizes[:, n] if n < sizes.shape[1] else float(self.of.extents[n])
+                size = terms[n] if n in terms else sizes[:, n]
                 most = most * size
                 reach = reach + abs(step) * (size - 1)
             count *= np.minimum(most, reach)

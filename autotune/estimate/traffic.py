@@ -165,7 +165,8 @@ def _can_ask(c: library.Contraction, plan: library.NestPlan, operand: int) -> bo
     in panels, for sums in registers with their terms in a loop. Lines that lie apart come no sooner
     for it. Rows of a tile are in dimensions of their own, and so few lines."""
     o = c.operands[operand]
-    if not plan.steps or plan.flat or plan.depth or o.pad or not o.strides[plan.lane]:
+    written = plan.flat or plan.written > 1
+    if not plan.steps or written or plan.depth or o.pad or not o.strides[plan.lane]:
         return False
     if all(pack.operand != operand for pack in plan.packs):  # else it has a buffer of its own
         if any(other.buffer == o.buffer and other.dims != o.dims for other in c.operands):

@@ -105,17 +105,17 @@ def nest_values(c: library.Contraction, plan: library.NestPlan) -> dict[str, Any
     the tile. Only where there are products that can be regrouped are their groups a choice."""
     block = c.block
     parts = tuple(-(-task // tile) for task, tile in zip(plan.task, plan.tile))
-    packs = tuple((p.operand, p.axis) for p in plan.packs)
     return {
         f"{block}.depth": plan.depth,
         f"{block}.ahead": plan.ahead,
         f"{block}.tile": (plan.lane, plan.lanes, plan.tile, plan.flat),
         f"{block}.task": parts,
         f"{block}.order": plan.order,
-        f"{block}.read": (packs, plan.pad),
+        f"{block}.read": (tuple((p.operand, p.axis) for p in plan.packs), plan.pad),
         f"{block}.steps": plan.steps,
         f"{block}.threads": "parallel" if plan.threads else "serial",
         **({f"{block}.apart": plan.apart} if c.products else {}),
+        **({f"{block}.written": plan.written} if any(map(c.is_window, c.reduced)) else {}),
     }
 
 
@@ -133,12 +133,12 @@ def nest_of(c: library.Contraction, values: Values) -> library.NestPlan:
     kept = tuple(library.Pack(n, axis, tile[axis]) for n, axis in wanted.items() if tile[axis] > 1)
     sizes = tuple(parts * size for parts, size in zip(task, tile))
     apart = values.get(f"{c.block}.apart") if c.products else None  # which moves may make
-    depth = values.get(f"{c.block}.depth", 0)
-    if flat or c.result.strides[lane] != 1:  # sums are in registers until they are whole
-        depth = 0
+    depth = 0 if flat or c.result.strides[lane] != 1 else values.get(f"{c.block}.depth", 0)
+    written = 1 if flat or depth else values.get(f"{c.block}.written", 1)
+    written = min([written, *(c.axes[n].extent or written for n in steps[-1:])])
     plan = library.NestPlan(
         lane, lanes, tile, sizes, steps, order, kept, pad, flat, threads == "parallel",
-        depth=depth, apart=apart,
+        depth=depth, written=written, apart=apart,
     )  # fmt: skip
     return asking(c, plan, values.get(f"{c.block}.ahead", ()))
 

@@ -272,3 +272,62 @@ def test_runs_go_on_in_the_next_tile():
     nests = [dataclasses.replace(plan, tile=(6, 64), task=whole, order=o) for o in ((0, 1), (1, 0))]
     along, below = Estimate(c, CPU).cycles(nests)
     assert along < 0.8 * below
+
+
+def windows(order=(0, 1), kind="float32", terms=31, step=1, mirrored=False):
+    """Rows times weights of their own, along windows of another matrix's rows; the axes
+    of the result are in any order."""
+    n, m = 60, 96
+    x = te.placeholder((step * (n - 1) + terms, m), kind, name="x")
+    weights = te.placeholder((n, terms), kind, name="weights")
+    k = te.reduce_axis(terms, "k")
+
+    def term(*at):
+        i, j = (at[order.index(axis)] for axis in (0, 1))
+        row = step * i + (terms - 1 - k if mirrored else k)
+        return te.sum(weights[i, k] * x[row, j], axis=k)
+
+    out = te.compute(tuple((n, m)[axis] for axis in order), term, name="out")
+    return te.create_prim_func([x, weights, out], name="windows")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [{}, {"order": (1, 0)}, {"kind": "float64"}, {"kind": "int32"}]
+    + [{"terms": 32}, {"step": 2}, {"mirrored": True}],
+    ids=str,
+)
+def test_terms_that_rows_share_are_written_out_together(form, cache):
+    """However windows are written: as many at a time as leave code short, whatever divides them."""
+    func = windows(**form)
+    base, (c,) = prepared(func)
+    found = [plan for _, plan in plans(c, Cpu(Target("c", vector_bits=512, features=("fma",))))]
+    assert found[0].written > 1 or found[0].flat
+    written = [p for _, p in plans(c, CPU) if p.written > 1]
+    fewer = [dataclasses.replace(written[0], written=terms) for terms in (4, 7)]
+    data = np.random.default_rng(0)
+    args = [data.integers(-8, 8, p.const_shape).astype(p.dtype) for p in func.params[:-1]]
+    (want,) = reference(func, *args)
+    for plan in (written[0], *fewer):
+        sch = base.copy()
+        make_nest(sch, c, plan)
+        np.testing.assert_array_equal(build(sch, CPU.target, cache=cache)(*args), want)
+
+
+def test_what_rows_share_is_loaded_once_where_it_is_written_out():
+    """The estimate of a tile falls with the terms that are written out, and ends with registers."""
+    _, (c,) = prepared(windows())
+    cpu = Cpu(Target("c", vector_bits=512, threads=1, features=("avx512f", "fma")))
+    lane = next(n for n in c.spatial if c.result.strides[n] == 1)
+    tile = tuple(32 if n == lane else 6 for n in c.spatial)
+    base = dataclasses.replace(plans(c, cpu)[0][1], flat="", tile=tile, packs=())
+    less, more, most = (
+        Estimate(c, cpu).arithmetic([dataclasses.replace(base, written=n)])[0] for n in (1, 8, 31)
+    )
+    assert most < more < less
+    tall = tuple(32 if n == lane else 12 for n in c.spatial)
+    high = dataclasses.replace(base, tile=tall)
+    assert (
+        Estimate(c, cpu).arithmetic([high])[0]
+        < Estimate(c, cpu).arithmetic([dataclasses.replace(high, written=8)])[0]
+    )

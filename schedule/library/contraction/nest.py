@@ -204,9 +204,8 @@ class _Nest:
 
     def lay_out(self, stage: str, stages: list[str], panel: int | None) -> None:
         """A dimension for each axis, the lanes last."""
-        c, plan = self.c, self.plan
-        order = [*(n for n in c.spatial if n != plan.lane), plan.lane]
-        lay_out(self.sch, stage, layout(self.sch, c, stages, order, panel))
+        order = [*(n for n in self.c.spatial if n != self.plan.lane), self.plan.lane]
+        lay_out(self.sch, stage, layout(self.sch, self.c, stages, order, panel))
 
     def split(
         self, stage: str, loops: dict[int, LoopRef], tile: tuple[int, ...]
@@ -292,7 +291,8 @@ class _Nest:
         for n, ahead in plan.ahead:
             moved = (plan.stride_of_terms(c, n) or 1) * dtype.itemsize(c.operands[n].dtype)
             sch.prefetch(c.block, self.read[n], steps[-1], max(1, ahead // abs(moved)))
-        for loop in (*rows, *(steps if plan.flat else ())):
+        few = [sch.split(steps[-1], [None, plan.written])[1]] if plan.written > 1 else []
+        for loop in (*rows, *(steps if plan.flat else few)):
             sch.unroll(loop)
         sch.vectorize(lane)
 
@@ -323,12 +323,11 @@ class _Nest:
 
     def copy(self, source: str, task: LoopRef | None) -> None:
         """A padded operand, or what a task reads of it: row by row."""
-        sch = self.sch
         if task is not None and self.plan.pad == "task":
-            sch.compute_at(source, task)
-            copy_rows(sch, source)
+            self.sch.compute_at(source, task)
+            copy_rows(self.sch, source)
         else:
-            copy_ahead(sch, source, self.plan.threads)
+            copy_ahead(self.sch, source, self.plan.threads)
 
 
 def _holds_much(sch: Schedule, stage: str) -> bool:

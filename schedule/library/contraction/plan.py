@@ -32,6 +32,7 @@ class NestPlan:
              are then loaded once. "rows": the sums of a tile side by side; "single": one after the
              other; "shifts": side by side too, the windows that the rows share innermost, so that
              of what they read only one column is in registers; "" for loops
+    written  terms of the last of the steps, innermost then, that are written out in these loops
     threads  whether threads share the tasks
     depth    terms of the last of the steps that are taken at a time, if not all: the sums of a task
              wait in cache meanwhile, and operands are read in their order
@@ -53,6 +54,7 @@ class NestPlan:
     threads: bool = True
     ahead: tuple[tuple[int, int], ...] = ()
     depth: int = 0
+    written: int = 1
     apart: int | None = None
 
     def order_of_tasks(self, c: Contraction) -> tuple[int, ...]:
@@ -75,9 +77,7 @@ class NestPlan:
 
     def order_of_terms(self, c: Contraction) -> tuple[int, ...]:
         """The steps as they are nested."""
-        if self.flat != "shifts":
-            return self.steps
-        shared = self.shared_steps(c)
+        shared = self.shared_steps(c) if self.flat == "shifts" else ()
         return (*(n for n in self.steps if n not in shared), *shared)
 
 
