@@ -67,6 +67,14 @@ def scaled_matmul() -> PrimFunc:
     return te.create_prim_func([a, b, s, c], name="scaled_matmul")
 
 
+def differences() -> PrimFunc:
+    a, b = te.placeholder((4, 8), name="A"), te.placeholder((8,), name="b")
+    c, d = te.placeholder((4, 8), name="C"), te.placeholder((8,), name="d")
+    k = te.reduce_axis(8, name="k")
+    e = te.compute((4,), lambda i: te.sum(a[i, k] * b[k] - c[i, k] * d[k], axis=k), name="E")
+    return te.create_prim_func([a, b, c, d, e], name="differences")
+
+
 def row_sums() -> PrimFunc:
     a, bias = te.placeholder((4, 8), name="A"), te.placeholder((4,), name="bias")
     k = te.reduce_axis(8, name="k")
@@ -123,6 +131,7 @@ def examples() -> dict[str, Example]:
         "partition": (copy(), "", 'sch.partition("i", [4, None])'),
         "pipeline": (chain(), 'sch.compute_at("B", "i_C")', 'sch.pipeline("i_C", [0, 1])'),
         "prefetch": (plane(), "", 'sch.prefetch("B", "A", "i", 2)'),
+        "reassociate": (differences(), "", 'sch.reassociate("E")'),
         "regroup": (scaled_matmul(), "", 'sch.regroup("C", [[0], [1, 2]])'),
         "reindex": (window(), "", 'sch.reindex("C", "B")'),
         "reorder": (matmul(), "", 'sch.reorder("k", "j")'),

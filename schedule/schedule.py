@@ -81,6 +81,7 @@ class Schedule:
     reindex = method(p.reindex)
     decompose_padding = method(p.decompose_padding)
     pad_einsum = method(p.pad_einsum)
+    reassociate = method(p.reassociate)
     regroup = method(p.regroup)
     storage_align = method(p.storage_align)
     swizzle = method(p.swizzle)

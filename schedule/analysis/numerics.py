@@ -33,7 +33,7 @@ from tensorir import (
 EXACT_ANY_ORDER = ("min", "max", "and", "or")
 
 REGROUPED = "regrouped"
-"""The attribute of a function in which floating-point products were grouped otherwise."""
+"""The attribute of a function in which floating-point sums or products were grouped otherwise."""
 
 
 def numerics_class(func: PrimFunc, definition: PrimFunc) -> str:

@@ -21,6 +21,7 @@ from schedule.primitives.parallel import parallel
 from schedule.primitives.partition import partition
 from schedule.primitives.pipeline import pipeline
 from schedule.primitives.prefetch import prefetch
+from schedule.primitives.reassociate import reassociate
 from schedule.primitives.regroup import regroup
 from schedule.primitives.reindex import reindex
 from schedule.primitives.reorder import reorder
@@ -69,6 +70,7 @@ __all__ = [
     "partition",
     "pipeline",
     "prefetch",
+    "reassociate",
     "regroup",
     "reindex",
     "reorder",

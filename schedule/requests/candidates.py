@@ -228,6 +228,7 @@ CANDIDATES: dict[str, Candidates] = {
     "pipeline": layout.pipeline,
     "tensorize": layout.tensorize,
     "use_algorithm": layout.use_algorithm,
+    "reassociate": layout.reassociate,
     "regroup": layout.regroup,
     "cache_value": layout.cache_value,
 }

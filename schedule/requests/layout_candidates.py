@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from schedule.analysis.combiner import one_by_one
 from schedule.analysis.products import products
 from schedule.analysis.uses import read, written
 from schedule.checks.annotations import KEYS
@@ -159,6 +160,13 @@ def regroup(state: State) -> Iterator[Args]:
             for alone in range(len(product.factors)):
                 rest = [n for n in range(len(product.factors)) if n != alone]
                 yield name, [[alone], rest] if alone == 0 else [rest, [alone]], place
+
+
+def reassociate(state: State) -> Iterator[Args]:
+    for name in state.block_names():
+        body = state.block(name).body
+        if isinstance(body, Store) and one_by_one(body) is not None:
+            yield (name,)
 
 
 def cache_value(state: State) -> Iterator[Args]:

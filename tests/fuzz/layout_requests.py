@@ -112,6 +112,11 @@ def regroup(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:
     return stress.pick(found) if found else None
 
 
+def reassociate(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:
+    found = list(candidates(sch.state, "reassociate"))
+    return stress.pick(found) if found else None
+
+
 def cache_value(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:
     """Of any part of a value, also of those that no sensible request is for."""
     block, part = stress.block(sch), list[int]()

@@ -98,10 +98,14 @@ def images(n: int, m: int, r: int) -> PrimFunc:
 
 
 def scaled(n: int, m: int, r: int) -> PrimFunc:
-    """A sum of products of several factors."""
+    """A sum of differences, of which one part is a product of several factors."""
     a, b = te.placeholder((n, r), name="A"), te.placeholder((r, m), name="B")
     s, k = te.placeholder((r,), name="S"), te.reduce_axis(r, name="k")
-    c = te.compute((n, m), lambda i, j: te.sum(a[i, k] * b[k, j] * s[k], axis=k), name="C")
+
+    def term(i: Any, j: Any) -> Any:
+        return a[i, k] * b[k, j] * s[k] - b[k, j] * s[k]
+
+    c = te.compute((n, m), lambda i, j: te.sum(term(i, j), axis=k), name="C")
     return te.create_prim_func([a, b, s, c], name="scaled")
 
 
@@ -312,6 +316,7 @@ REQUESTS: dict[str, Callable[[Stress, Schedule], tuple[Any, ...] | None]] = {
     "use_algorithm": layout_requests.use_algorithm,
     "storage_align": layout_requests.storage_align,
     "swizzle": layout_requests.swizzle,
+    "reassociate": layout_requests.reassociate,
     "regroup": layout_requests.regroup,
     "transform_layout": layout_requests.transform_layout,
     "transform_block_layout": layout_requests.transform_block_layout,

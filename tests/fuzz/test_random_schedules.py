@@ -25,13 +25,14 @@ LEAST_ACCEPTED = {
     "blockize": 0.15, "compute_inline": 0.08, "compute_at": 0.25, "reverse_compute_at": 0.1,
     "cache_read": 0.4, "cache_write": 0.35, "decompose_reduction": 0.15, "rfactor": 0.15,
     "stream": 0.12, "prefetch": 0.12, "spread_prefetch": 0.03, "rolling_buffer": 0.02,
-    "pipeline": 0.1, "fission": 0.2, "run_before": 0.12,
+    "pipeline": 0.1, "fission": 0.2, "run_before": 0.11,
     "double_buffer": 0.15, "transform_layout": 0.2, "storage_align": 0.15, "pad_einsum": 0.05,
     "swizzle": 0.15,
     "decompose_padding": 0.06, "reindex": 0.3, "add_unit_loop": 0.9, "partition": 0.2, "shift": 0.2,
     "merge": 0.15, "annotate": 0.2, "unannotate": 0.2, "bind": 0.15, "set_scope": 0.15,
     "sample_perfect_tile": 0.4, "sample_categorical": 0.4, "sample_compute_location": 0.7,
     "use_algorithm": 0.04, "transform_block_layout": 0.15, "regroup": 0.4,
+    "reassociate": 0.4,
     "cache_value": 0.1,
 }  # fmt: skip
 """Shares of requests that were accepted when this was written, halved; those of the steps that

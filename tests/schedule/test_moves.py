@@ -149,6 +149,7 @@ def test_primitives_have_candidates(conv):
     without = {n for n in REGISTRY if not list(candidates(sch.state, n))}
     assert without <= {n for n in REGISTRY if n.startswith("sample_")} | {
         "cache_value",
+        "reassociate",
         "regroup",
         "storage_align",
         "transform_layout",
