@@ -6,7 +6,10 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import autotune.cli.best as best
 import autotune.cli.db as db
@@ -51,7 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         delegated = words and words[0] in delegate.NAMES
-        status = delegate.run_words(words[0], words[1:]) if delegated else _run(words)
+        with _plain_warnings():
+            status = delegate.run_words(words[0], words[1:]) if delegated else _run(words)
         if sys.stdout is not None:  # it may be closed
             sys.stdout.flush()
         return status
@@ -69,6 +73,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         _drop_output()
         return NOTHING
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """What users are warned of is one line, without a place in sources that they never opened; once
+    of each, whether this process or its workers found it first."""
+    said = set[str]()
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def once(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if not issubclass(category, UserWarning):
+                show(message, category, *where, **more)
+            elif str(message) not in said:
+                said.add(str(message))
+                print(f"warning: {message}", file=sys.stderr)
+
+        warnings.showwarning = once
+        yield
 
 
 def _drop_output() -> None:

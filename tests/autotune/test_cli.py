@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from autotune.database.database import Database
 from autotune.database.records import Record, Verdict
 from autotune.examples import EXAMPLES, make_example
 from autotune.machine.machine import this_machine
+from tensorir import TensorIRError
 
 ROOT = Path(__file__).parents[2]
 MATMUL = ["matmul", "--shape", "m=16", "n=16", "k=16"]
@@ -82,6 +84,19 @@ def test_a_target_that_is_none_is_wrong_use(file, capsys, command, target):
     for program in (f"{file}:double", "matmul", *([file] if command == "tune" else [])):
         error = refused(capsys, command, program, "--target", target)
         assert error.startswith("error: ") and target.rpartition("=")[2] in error
+
+
+def test_a_warning_is_one_line_however_many_find_it(capsys, monkeypatch):
+    def warned(*args, **options):
+        for caller in (1, 2):
+            warnings.warn("the cache cannot be written", stacklevel=caller)
+        raise TensorIRError("and nothing ran")
+
+    monkeypatch.setattr("autotune.cli.tune.tune", warned)
+    status = main(["tune", *MATMUL])
+    said = capsys.readouterr().err.splitlines()
+    assert status == 1
+    assert said == ["warning: the cache cannot be written", "error: and nothing ran"]
 
 
 def test_no_command_prints_the_help(capsys):
