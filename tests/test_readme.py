@@ -38,6 +38,31 @@ def test_the_readme_names_files_that_exist():
     assert not [name for name in named if not (ROOT / name).exists()]
 
 
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")])
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_tests_that_documents_name_are_where_they_say(document):
+    """Each line, or row of a table, names tests of the files that it names, or of any."""
+    sources = {path: path.read_text(encoding="utf-8") for path in ROOT.glob("tests/**/*.py")}
+    wrong = []
+    for line in document.read_text(encoding="utf-8").splitlines():
+        files = re.findall(r"`((?:tests/)?(?:\w+/)*test_\w+\.py)(?:::\w+)?`", line)
+        places = [p for p in sources for f in files if f"/{p.relative_to(ROOT)}".endswith(f"/{f}")]
+        wrong += [f for f in files if not any(str(p).endswith(f) for p in places)]
+        texts = [sources[path] for path in places or sources]
+        for name in re.findall(r"`(test_\w+)(?:\[[^`]*\])?`", line):
+            if not any(f"def {name}(" in text for text in texts):
+                wrong.append(name)
+    assert not wrong
+
+
+def test_what_is_promised_is_promised_once():
+    text = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    rows = [row for row in text.splitlines() if row.startswith("| ") and "`" in row]
+    assert len(rows) > 200 and len(rows) == len({*rows})
+
+
 def test_the_readme_counts_the_primitives():
     from schedule import REGISTRY
 

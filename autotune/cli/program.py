@@ -269,9 +269,10 @@ def from_file(
     path, _, name = text.partition(".py:")
     file = Path(text if not name else f"{path}.py")
     if file.suffix != ".py":
-        raise WrongUse(
-            f"{text!r} is neither an example nor a .py file; examples are {', '.join(EXAMPLES)}"
-        )
+        what = f"neither an example nor a .py file; examples are {', '.join(EXAMPLES)}"
+        if scheduled:
+            what = "no .py file: write FILE.py, or FILE.py:FUNCTION"
+        raise WrongUse(f"{text!r} is {what}")
     if not file.is_file():
         raise WrongUse(f"there is no file {str(file)!r}")
     module = _loaded(file)

@@ -327,6 +327,7 @@ def test_wrong_programs_are_refused(file, capsys):
     assert "no size 'q'; it has m, n, k" in refused(capsys, "tune", "matmul", "--shape", "q=1")
     assert "POSITIVE_INTEGER" in refused(capsys, "tune", "matmul", "--shape", "m=0")
     assert "neither an example nor a .py file" in refused(capsys, "tune", "nothing")
+    assert "'matmul' is no .py file: write FILE.py" in refused(capsys, "sanitize", "matmul")
     assert "no file 'none.py'" in refused(capsys, "tune", "none.py")
     assert "it has double, no_default" in refused(capsys, "best", file)
     assert "no_default needs sizes: --shape rows=128" in refused(capsys, "tune", file)

@@ -13,7 +13,8 @@ from autotune.rules.inlined import inline_stages
 from schedule import Schedule
 from schedule.library import Contraction, find_contraction
 from schedule.library.contraction.places import layout
-from tensorir import PrimFunc, TensorIRError, ops, te
+from tensorir import PrimFunc, TensorIRError, dtype, ops, te
+from tensorir.te.promotion import promote
 
 
 def contractions(func: PrimFunc) -> list[Contraction]:
@@ -174,3 +175,22 @@ def test_what_was_found_is_kept_for_what_was_asked_of_one_state():
     assert all(find_contraction(sch.copy(), block, **way) is c for way, c in zip(asked, found))
     sch.transform_layout(pad, "pad", "n, c, h, w: n, h, w, c")
     assert find_contraction(sch, block) == find_contraction(Schedule(sch.func), block) != found[0]
+
+
+APART = [(a, b) for a, b in product(dtype.SCALARS, repeat=2) if promote(a, b) is None]
+
+
+@pytest.mark.parametrize("types", APART, ids="-".join)
+def test_operands_may_have_types_that_no_type_holds(types):
+    """Loads are told apart by what they are: a comparison of them has a type, or none."""
+    a, b = (te.placeholder((4, 8), type_, name=name) for type_, name in zip(types, "AB"))
+    k = te.reduce_axis(8, name="k")
+    terms = [a, b, b, a]
+    c = te.compute(
+        (4,),
+        lambda i: te.sum(sum(x[i, k].astype("float32") * (n + 1) for n, x in enumerate(terms)), k),
+        name="C",
+    )
+    (found,) = contractions(te.create_prim_func([a, b, c], name="mixed"))
+    assert [operand.buffer for operand in found.operands] == ["A", "B"]
+    assert max(len(e.reads) for e in found.expressions) == 2

@@ -25,6 +25,7 @@ def expressions_of(node: Block, store: Store, found: Sequence[Load]) -> Iterator
     """The operations in the value of a reduction that read something, and not what it has so far:
     the largest first, each once. Operands are told by their places in `found`."""
     seen: set[Expr] = set()
+    numbers = {load: number for number, load in reversed([*enumerate(found)])}
     pending: list[tuple[Expr, tuple[int, ...]]] = [(store.value, ())]
     for value, place in pending:  # which grows
         if value in seen or isinstance(value, Load) or not value.has_loads:
@@ -33,7 +34,7 @@ def expressions_of(node: Block, store: Store, found: Sequence[Load]) -> Iterator
         read = tuple(dict.fromkeys(loads(value)))
         if all(load.buffer is not store.buffer for load in read):
             used = (n for n, it in enumerate(node.iters) if it.var in variables(value))
-            yield Expression(place, tuple(used), tuple(map(found.index, read)))
+            yield Expression(place, tuple(used), tuple([numbers[load] for load in read]))
         pending += [(part, (*place, n)) for n, part in enumerate(value.operands)]
 
 

@@ -114,3 +114,23 @@ def f(A: f32[8], C: f32[12]):
     a, c = np.arange(8, dtype="float32"), np.zeros(12, "float32")
     assert run(program, a, c) == 0
     np.testing.assert_array_equal(c[8:], [0, 2, 7, 0])
+
+
+def test_what_is_read_backwards_has_no_pointer_before_its_buffer(run):
+    """gcc 12.2 concludes from one before a local array that stores to its start do not happen."""
+    program = """
+@prim_func
+def f(A: f32[16], C: f32[12]):
+    with alloc(T, f32[16]):
+        for i in range(16):
+            T[i] = A[i] * 2.0
+        for i in range(4):
+            C[i * 3] = T[0 - i * 4 + 12]
+            C[i * 3 + 1] = T[0 - i * 4 + 13]
+            C[i * 3 + 2] = T[0 - i * 4 + 15]
+"""
+    text = body(program)
+    assert "C_at = &C[i * 3]" in text and "T_at" not in text
+    a, c = np.arange(16, dtype="float32"), np.zeros(12, "float32")
+    assert run(program, a, c) == 0
+    np.testing.assert_array_equal(c, 2 * a.reshape(4, 4)[::-1, [0, 1, 3]].ravel())
