@@ -6,7 +6,6 @@ several sums of the same rows are no chain: each has a nest of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import prod
 
 from autotune.rules.group import attempt
@@ -16,6 +15,7 @@ from tensorir import (
     Expr,
     For,
     Seq,
+    Stmt,
     Var,
     accesses,
     blocks_below,
@@ -29,27 +29,28 @@ from tensorir import (
 TASK = Var("task")
 """Stands for the loop over tasks of any nest."""
 
+Part = tuple[str, tuple[Expr, ...]]
+"""A buffer, and where in it a task begins."""
+
 
 def run_together(sch: Schedule, device: Cpu) -> dict[str, str]:
     """Merge neighbouring nests that touch the same parts of arrays, as far as primitives allow it:
     of arrays that the first cache does not hold, and parts that the second one does. Returns what
     is refused, as where a task needs what others make, and why."""
-    refused = dict[str, str]()
-    for first, second in neighbours(sch):
-        if _share(first, second, device):
+    refused, at = dict[str, str](), 0
+    while at + 1 < len(nests := _nests(sch)):
+        first, second = nests[at : at + 2]
+        if isinstance(first, For) and isinstance(second, For) and _share(first, second, device):
             what = f"{first.name} together with {second.name}"
-            attempt(refused, what, sch.merge, first.name, second.name)
+            if attempt(refused, what, sch.merge, first.name, second.name):
+                continue
+        at += 1
     return refused
 
 
-def neighbours(sch: Schedule) -> Iterator[tuple[For, For]]:
-    """Nests that follow each other; who asks may make them one, which is a neighbour then."""
-    at = 0
-    while isinstance(body := sch.func.body, Seq) and at + 1 < len(body.stmts):
-        first, second = body.stmts[at : at + 2]
-        if isinstance(first, For) and isinstance(second, For):
-            yield first, second
-        at += sch.func.body is body
+def _nests(sch: Schedule) -> tuple[Stmt, ...]:
+    body = sch.func.body
+    return body.stmts if isinstance(body, Seq) else ()
 
 
 def _share(first: For, second: For, cpu: Cpu) -> bool:
@@ -62,9 +63,9 @@ def _share(first: For, second: For, cpu: Cpu) -> bool:
     return any(cpu.l1_bytes < size <= cpu.l2_bytes * tasks for size in common)
 
 
-def _parts(nest: For) -> dict[tuple[object, ...], int]:
-    """The buffers that a task of a nest touches, with where it begins in each, and their bytes."""
-    found: dict[tuple[object, ...], int] = {}
+def _parts(nest: For) -> dict[Part, int]:
+    """The parts of buffers that a task of a nest touches, and how many bytes each buffer has."""
+    found: dict[Part, int] = {}
     for block in blocks_below(nest):
         for access in accesses(block):
             size = prod(int_value(extent) or 0 for extent in access.buffer.shape)

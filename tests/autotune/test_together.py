@@ -56,6 +56,16 @@ def test_kernels_of_the_same_rows_are_one(shape, axis):
     assert nests(sums(shape, axis), GPU) == 1
 
 
+@pytest.mark.parametrize("size", [1 << 16, 100_001])
+def test_sums_of_a_whole_array_share_both_of_their_kernels(size):
+    """That of the parts of one sum is between those that read the array."""
+    func = sums((size,), 0)
+    assert nests(func, GPU) == 2
+    array = np.random.default_rng(0).random(size, "float32")
+    made = build(default_schedule(func, GPU), f"{GPU} -check=races,uninitialised")(array)
+    np.testing.assert_allclose(made, [array.max(), array.min(), array.mean()], rtol=1e-5)
+
+
 def test_what_a_cache_holds_stays_apart():
     assert nests(optimizer((500,))) == 3
     assert nests(sums((20, 60))) == 3

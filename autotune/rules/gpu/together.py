@@ -7,45 +7,62 @@ several sums of the same rows are no chain: each has a kernel of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from autotune.rules.group import attempt
-from autotune.rules.together import neighbours
 from schedule import LoopRef, Schedule
-from tensorir import Expr, For, Gpu, Stmt, seq, walk
+from tensorir import Expr, For, Gpu, Seq, Stmt, blocks_below, seq, walk
+
+NEAR = 4
+"""How many kernels on one is looked for that runs with it: long sums are two kernels each."""
 
 
 def run_together(sch: Schedule, device: Gpu) -> dict[str, str]:
-    """Merge neighbouring kernels of as many blocks and threads each, as far inside as primitives
-    allow it, where the estimate says that one takes less time. Returns what is refused, as where a
-    block needs what others make, and why."""
-    refused = dict[str, str]()
-    for first, second in neighbours(sch):
-        what, start = f"{first.name} together with {second.name}", len(sch.trace)
-        made = _merged(sch, first, second, what, refused)
-        if made is None:
-            continue
-        if _cycles(sch, device, made) >= _cycles(sch, device, first, second):
-            refused[what] = "one kernel takes longer"
-            sch.undo(len(sch.trace) - start)
+    """Merge kernels of as many blocks and threads each that are near each other, as far inside as
+    primitives allow it, where the estimate says that one takes less time. Returns what is refused,
+    as where a block needs what others make, and why."""
+    refused, at = dict[str, str](), 0
+    while at < len(kernels := _kernels(sch)):
+        others = range(at + 1, min(at + 1 + NEAR, len(kernels)))
+        at += not any(_join(sch, device, kernels, at, other, refused) for other in others)
     return refused
+
+
+def _kernels(sch: Schedule) -> tuple[Stmt, ...]:
+    return sch.func.body.stmts if isinstance(sch.func.body, Seq) else ()
+
+
+def _join(
+    sch: Schedule, gpu: Gpu, kernels: Sequence[Stmt], at: int, other: int, refused: dict[str, str]
+) -> bool:
+    """Whether two kernels are one now."""
+    first, second, start = kernels[at], kernels[other], len(sch.trace)
+    if not isinstance(first, For) or not isinstance(second, For) or not _blocks(first, second):
+        return False
+    what = f"{first.name} together with {second.name}"
+    ahead = [blocks_below(kernel)[0].name for kernel in (second, kernels[at + 1])]
+    if other == at + 1 or attempt(refused, what, sch.run_before, *ahead):
+        made = _merged(sch, first, second, what, refused)
+        if made is not None and _cycles(sch, gpu, made) < _cycles(sch, gpu, first, second):
+            return True
+        if made is not None:
+            refused[what] = "one kernel takes longer"
+    sch.undo(len(sch.trace) - start)
+    return False
 
 
 def _merged(
     sch: Schedule, first: For, second: For, what: str, refused: dict[str, str]
 ) -> For | None:
-    """The kernel that two become; None, and nothing done, where these do not run alike or blocks
-    of the one need what several of the other make."""
-    blocks, made, start = _blocks(first, second), list[LoopRef](), len(sch.trace)
-    for a, b in _alike(first, second) if blocks else ():
+    """The kernel that two become which run alike; None where blocks of the one need what several of
+    the other make."""
+    blocks, made = _blocks(first, second), list[LoopRef]()
+    for a, b in _alike(first, second):
         own = what if len(made) < blocks else f"{what}, at {b.name}"
         if not attempt(refused, own, lambda a, b: made.append(sch.merge(a, b)), a.name, b.name):
             break
-    if blocks and len(made) >= blocks:
-        return sch.state.loop(made[0])
-    sch.undo(len(sch.trace) - start)
-    return None
+    return sch.state.loop(made[0]) if len(made) >= blocks else None
 
 
 def _blocks(first: For, second: For) -> int:
