@@ -88,6 +88,11 @@ class MovePlan(Plan):
         return self._refusal
 
     @property
+    def is_timed(self) -> bool:
+        """Whether times are compared: then programs are lowered to the end anyway."""
+        return len(self.likely) > 1
+
+    @property
     def is_least(self) -> bool:
         """Whether nothing else takes much less time, if it works."""
         return self._found is not None and self._leaves_little(self._found[1])
@@ -171,8 +176,7 @@ class MovePlan(Plan):
 
     def _make(self, sch: Schedule, point: Mapping[str, Any]) -> None:
         call, block = f"{self.name}({self.group.block!r})", self.group.block
-        timed = len(self.likely) > 1  # then they are lowered to the end anyway
-        with launchable(sch, call, block, self.gpu, bound_works if timed else bound_rooms):
+        with launchable(sch, call, block, self.gpu, bound_works if self.is_timed else bound_rooms):
             self.move(sch, self.group, **point)
 
 

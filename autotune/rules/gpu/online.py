@@ -27,6 +27,8 @@ read more, are not tried."""
 class OnlinePlan(MovePlan):
     """All stages of one scan in one kernel."""
 
+    is_timed = True  # with the sums that it is another algorithm of
+
     def _time(self, sch: Schedule) -> float:
         """Infinite where a thread would have more than its registers: how long what does not fit
         there takes is not told."""

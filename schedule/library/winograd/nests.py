@@ -268,9 +268,7 @@ class _Winograd:
         order = (*(n for n in c.spatial if n != lane), lane)
         whole = tuple(c.axes[n].extent or FAR for n in c.spatial)
         steps = c.written  # the sums keep their order
-        plan = NestPlan(
-            lane, self.plan.lanes, tuple(size), whole, steps, order, threads=False
-        )
+        plan = NestPlan(lane, self.plan.lanes, tuple(size), whole, steps, order, threads=False)
         return (c, plan), order.index(points)
 
     def transform_input(self) -> LoopRef:
