@@ -11,7 +11,7 @@ from autotune.device import Cpu
 from autotune.estimate.estimate import Estimate
 from autotune.estimate.nests import SYMBOLIC
 from autotune.estimate.traffic import with_requests
-from autotune.plans import has_plans, plans
+from autotune.plans import grouped, has_plans, plans
 from schedule import library
 from tensorir import dtype
 
@@ -70,7 +70,7 @@ def partial_plans(
             left += [(cycles, library.MovedPlan((), nest)) for cycles, nest in nests]
         found += _in_parts(c, part, left, cpu)
     for part, after in _columns(c, cpu):
-        kept = [library.MovedPlan((), nest) for nest in _grouped(after, _kept(after, cpu))]
+        kept = [library.MovedPlan((), nest) for nest in grouped(after, _kept(after, cpu))]
         times = Estimate(after, cpu).cycles([plan.nest for plan in kept])
         found += _in_parts(c, part, zip(map(float, times), kept), cpu)
     return sorted(found, key=lambda item: item[0])
@@ -123,7 +123,7 @@ def _lanes(c: library.Contraction, cpu: Cpu) -> Iterator[Timed]:
             continue
         move = (library.lanes, (axis, vectors * lanes))
         after = library.with_partial(c, library.Partial(axis, vectors * lanes, "lanes"))
-        nests = _grouped(after, _nests(after, cpu, lanes))
+        nests = grouped(after, _nests(after, cpu, lanes))
         for cycles, nest in zip(Estimate(after, cpu).cycles(nests), nests):
             yield float(cycles), library.MovedPlan((move,), nest)
 
@@ -166,14 +166,6 @@ def _nests(c: library.Contraction, cpu: Cpu, lanes: int) -> Iterator[library.Nes
                 flat=flat, threads=threads,
             )  # fmt: skip
             yield with_requests(c, cpu, plan)
-
-
-def _grouped(
-    c: library.Contraction, nests: Iterable[library.NestPlan]
-) -> list[library.NestPlan]:
-    """The nests with the factors of products in each of their groupings."""
-    ways = library.groupings(c)
-    return [replace(nest, apart=apart) for nest in nests for apart in ways]
 
 
 def flat_of(c: library.Contraction) -> str:

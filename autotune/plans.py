@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations, product
@@ -16,7 +16,7 @@ from autotune.estimate.traffic import with_requests
 from autotune.kept import kept_nests
 from autotune.streams import Column
 from schedule import library
-from tensorir import Processor
+from tensorir import Processor, dtype
 
 WIDEST = 4
 """Most vectors in a row of a register tile of several rows."""
@@ -79,7 +79,7 @@ def _plans(
     known = {plan for _, plan in tasks}
     more = [p for plan in _leaders(tasks) for p in search.details(plan) if p not in known]
     kept = kept_nests(c, cpu, constants, numerics == "bitwise")
-    more += [replace(plan, apart=apart) for plan in kept for apart in search.groupings]
+    more += grouped(c, kept, numerics == "bitwise")
     near = {*(plan for _, plan in tasks), *more}
     asking = (with_requests(c, cpu, plan) for plan in (*_leaders(tasks), *more))
     more += [plan for plan in asking if plan not in near]
@@ -89,7 +89,7 @@ def _plans(
 
 def has_plans(c: library.Contraction, cpu: Cpu) -> bool:
     """Whether there are plans for a contraction."""
-    return next(_Search(c, cpu, Estimate(c, cpu), False).tiles(), None) is not None
+    return next(_Search(c, cpu, Estimate(c, cpu), False).plain_tiles(), None) is not None
 
 
 def _ranked(
@@ -123,6 +123,19 @@ def _leaders(tasks: Sequence[tuple[float, library.NestPlan]]) -> list[library.Ne
     return [plan for best in found.values() for plan in best[:3]]
 
 
+def grouped(
+    c: library.Contraction, nests: Iterable[library.NestPlan], bitwise: bool = False
+) -> list[library.NestPlan]:
+    """The nests with the factors of products in each of their groupings, and the parts of terms
+    added in each order that may pay and, if `bitwise`, rounds alike."""
+    exact = not (bitwise and dtype.is_float(c.sums.dtype))
+    chains = (False, True) if c.chain[1] and exact else (False,)
+    ways = list(product(library.groupings(c, bitwise), chains))
+    if ways == [(None, False)]:
+        return list(nests)
+    return [replace(nest, apart=way[0], chained=way[1]) for nest in nests for way in ways]
+
+
 class _Search:
     def __init__(self, c: library.Contraction, cpu: Cpu, estimate: Estimate, bitwise: bool) -> None:
         self.c, self.cpu, self.estimate, self.bitwise = c, cpu, estimate, bitwise
@@ -132,16 +145,21 @@ class _Search:
         self.windows = all(map(c.is_window, c.reduced))
         rows = [row for o in c.operands for row in o.dims]
         beside = [row for row in rows if any(row[n] != 0 for n in c.spatial)]
+        self.slides = {m: [n for n in self.free if c.overlap(m, n)] for m in c.spatial}
+        """The steps along which values of an axis read what others of it read."""
         self.taps = all(any(row[n] != 0 for row in beside) for n in c.reduced)
         """Whether the terms of a sum are elements around a place, which others need or not."""
         self.exact = [not all(d.whole for d in axis.digits) for axis in c.axes]
         """Whether tiles have to divide an axis: it is a part of a variable of the block."""
-        self.groupings = library.groupings(c, bitwise)
-        """How products are grouped."""
         self.batch = [n for n in c.spatial if all(o.strides[n] != 0 for o in c.operands)]
 
     def tiles(self) -> Iterator[library.NestPlan]:
         """Register tiles, in one task."""
+        for plan in grouped(self.c, self.plain_tiles(), self.bitwise):
+            yield from self.flat(plan)
+
+    def plain_tiles(self) -> Iterator[library.NestPlan]:
+        """The same with loops for the terms of the sums, and these as they are written."""
         c = self.c
         for lane in c.spatial:
             lanes = self.cpu.lanes(c.sums.dtype)
@@ -158,11 +176,9 @@ class _Search:
                 if packs is None:
                     continue
                 order = (lane, *(n for n in c.spatial if n != lane))
-                plan = library.NestPlan(
+                yield library.NestPlan(
                     lane, lanes, tuple(tile), self.whole, self.steps(), order, packs, threads=False
                 )  # fmt: skip
-                for apart in self.groupings:
-                    yield from self.flat(replace(plan, apart=apart))
 
     def sizes(self, axis: int, most: int) -> list[int]:
         """Sizes up to `most` that cut an axis into parts as even as can be."""
@@ -193,7 +209,8 @@ class _Search:
                     yield replace(found, pad="inline")
         yield plan
         most = int(MOST_WRITTEN / (sums * self.estimate.work))
-        for step in plan.shared_steps(self.c) if most > 1 else ():
+        rows = (n for n in self.c.spatial if plan.tile[n] > 1 and n != plan.lane)
+        for step in {step: None for n in rows for step in self.slides[n]} if most > 1 else ():
             steps = (*(n for n in plan.steps if n != step), step)
             if steps == self.c.written or not self.bitwise:
                 yield replace(plan, steps=steps, written=self.sizes(step, most)[-1])

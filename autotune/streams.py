@@ -68,7 +68,7 @@ class Stream:
             return 1.0
         near = np.minimum(1.0, abs(step) * box[..., axis] * self.item / LINE)
         moved = [row for row in self.dims if row[axis]]
-        if len(moved) == 1:
+        if len(moved) == 1 and sum(step != 0 for step in moved[0]) > 1:
             near = np.minimum(near, self._beyond(moved[0], axis, box))
         for n, stride in enumerate(self.strides):
             if n != axis and stride and abs(stride) * self.item >= LINE:

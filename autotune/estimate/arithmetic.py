@@ -97,7 +97,7 @@ class Arithmetic(Results):
         if plan.depth:  # sums are loaded and stored again; those of other tiles go on meanwhile
             return time + terms / plan.depth * (2 * sums / costs.ports + costs.turn / 2)
         if plan.flat == "single":
-            time = np.maximum(time, terms * costs.latency * rows / 4)
+            time = np.maximum(time, terms * self.latency * rows / 4)
         else:
             operands = held if plan.flat else self.live(sizes)
             spilled = np.maximum(0, np.minimum(sums, sums + operands - self.cpu.registers))
@@ -111,7 +111,7 @@ class Arithmetic(Results):
     def operations(self, sizes: Column, sums: Column, near: npt.NDArray[np.bool_]) -> Column:
         """Instructions for a term of each sum of a tile. What a part of a product gives is computed
         once for all rows that it stands still along, and for all lanes."""
-        total: Column = self.of.work * sums
+        total: Column = (self.of.work - self.c.chain[1] * self.plan.chained) * sums
         for operands in library.shared_parts(self.c, self.plan.apart):
             moves = [any(self.streams[o].moves(n) for o in operands) for n in self.c.spatial]
             own = np.full(len(sizes), 1.0 if moves[self.plan.lane] else SINGLE)
@@ -148,7 +148,12 @@ class Arithmetic(Results):
     def waits(self, terms: int) -> float:
         """The chain of additions of one sum. Tiles whose lanes are added up wait for nothing that
         others do: their first steps go on beside the last ones of the tile before."""
-        return self.cpu.costs.latency * (max(0, terms - BESIDE) if self.added else terms)
+        return self.latency * (max(0, terms - BESIDE) if self.added else terms)
+
+    @property
+    def latency(self) -> float:
+        """From a sum to the next term of it: all parts of a term that are chained."""
+        return self.cpu.costs.latency * (self.c.chain[0] if self.plan.chained else 1)
 
     def decided(self, operand: int) -> npt.NDArray[np.bool_]:
         """Whether compilers write a tile out for each way in which its lanes can reach into the

@@ -40,8 +40,9 @@ class Estimate(Facts):
         to ask for padding; and the rows of a tile count by what they share, not by their number."""
         shared = plan.shared_steps(self.c) if plan.flat == "shifts" else ()
         order = plan.order if plan.pad == "inline" else ()
-        tile = (plan.lane, plan.lanes, plan.pad, plan.flat, plan.apart, plan.depth, plan.written)
-        return tile, _packs(plan), plan.steps, order, shared, plan.ahead
+        tile = (plan.lane, plan.lanes, plan.pad, plan.flat, plan.depth, plan.written)
+        terms = plan.steps, shared, plan.apart, plan.chained
+        return tile, _packs(plan), terms, order, plan.ahead
 
     def _each(
         self,

@@ -115,6 +115,7 @@ def nest_values(c: library.Contraction, plan: library.NestPlan) -> dict[str, Any
         f"{block}.steps": plan.steps,
         f"{block}.threads": "parallel" if plan.threads else "serial",
         **({f"{block}.apart": plan.apart} if c.products else {}),
+        **({f"{block}.chained": plan.chained} if c.chain[1] else {}),
         **({f"{block}.written": plan.written} if any(map(c.is_window, c.reduced)) else {}),
     }
 
@@ -139,6 +140,7 @@ def nest_of(c: library.Contraction, values: Values) -> library.NestPlan:
     plan = library.NestPlan(
         lane, lanes, tile, sizes, steps, order, kept, pad, flat, threads == "parallel",
         depth=depth, written=written, apart=apart,
+        chained=c.chain[1] > 0 and values.get(f"{c.block}.chained", False),
     )  # fmt: skip
     return asking(c, plan, values.get(f"{c.block}.ahead", ()))
 

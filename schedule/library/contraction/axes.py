@@ -144,7 +144,8 @@ class Contraction:
     computed of the variables alone, as a part of a value; `missing` are terms that partial sums in
     lanes lack in their last step; `products` are those of three factors or more, `expressions` the
     operations on what is read, the largest first; `repeated` are the steps of the scan that it is a
-    part of, 0 without one.
+    part of, 0 without one; `chain` are the parts of a term that can be added one by one, and the
+    instructions which that saves.
     """
 
     block: str
@@ -160,6 +161,7 @@ class Contraction:
     products: tuple[Factors, ...] = ()
     expressions: tuple[Expression, ...] = ()
     repeated: int = 0
+    chain: tuple[int, int] = (1, 0)
 
     @cached_property
     def spatial(self) -> tuple[int, ...]:

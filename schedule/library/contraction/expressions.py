@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from schedule.analysis.combiner import one_by_one, parts_of
 from schedule.library.contraction.axes import Expression
 from tensorir import (
     BinOp,
@@ -16,6 +17,7 @@ from tensorir import (
     Var,
     dtype,
     loads,
+    replace,
     variables,
     walk_exprs,
 )
@@ -42,12 +44,21 @@ def converted(store: Store) -> set[Expr]:
     """What a reduction reads as another type than it has in memory."""
     return {e.a for e in walk_exprs(store.value) if isinstance(e, Cast) and isinstance(e.a, Load)}
 
+
+def chain_of(store: Store) -> tuple[int, int]:
+    """The parts of a term that can be added one by one, and the instructions which that saves."""
+    made = one_by_one(store)
+    found = store if made is None else replace(store, value=made)
+    saved = operations_of(store) - operations_of(found)
+    return (len(parts_of(store)), saved) if saved > 0 else (1, 0)
+
+
 def operations_of(store: Store) -> int:
-    """Instructions on values: a product that is added to something is one with the sum."""
+    """Instructions on values: a product that is added or subtracted is one with that."""
     leaves = (Const, Load, Var)
     values = [n for n in walk_exprs(store.value) if n.dtype != dtype.INDEX]
     fused = sum(
-        isinstance(n, BinOp) and n.op == "+" and dtype.is_float(n.dtype)
+        isinstance(n, BinOp) and n.op in "+-" and dtype.is_float(n.dtype)
         and any(isinstance(part, BinOp) and part.op == "*" for part in (n.a, n.b))
         for n in values
     )  # fmt: skip

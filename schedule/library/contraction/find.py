@@ -19,6 +19,7 @@ from schedule.library.contraction.axes import (
 )
 from schedule.library.contraction.digits import axes_read
 from schedule.library.contraction.expressions import (
+    chain_of,
     converted,
     expressions_of,
     operations_of,
@@ -119,6 +120,7 @@ def _find(
         expressions=tuple(expressions_of(node, store, found)),
         repeated=prod(int_value(it.extent) or 1 for it in node.iters if it.var in still)
         if still else 0,
+        chain=chain_of(store),
     )  # fmt: skip
     moving = [n for n, p in enumerate(parts) if node.iters[p.digit.place].var not in still]
     raw = ordered_axes(raw, moving)

@@ -71,6 +71,8 @@ class _Nest:
     def run(self) -> None:
         sch, c, plan = self.sch, self.c, self.plan
         regroup(sch, c, plan.apart)
+        if plan.chained:
+            sch.reassociate(c.block)
         if plan.pad == "inline":
             for pad in self.pads:
                 sch.compute_inline(pad)

@@ -40,6 +40,7 @@ class NestPlan:
     apart    the axis along which some factors of products stand still: these are multiplied with
              each other first, and the product is shared by the values of the axis in a tile; None
              for products as they are written
+    chained  whether the parts of a term are added to the sums one by one
     """
 
     lane: int
@@ -56,6 +57,7 @@ class NestPlan:
     depth: int = 0
     written: int = 1
     apart: int | None = None
+    chained: bool = False
 
     def order_of_tasks(self, c: Contraction) -> tuple[int, ...]:
         """The axes in the order of the loops over tasks: a symbolic one first, other ones last,
