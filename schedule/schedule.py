@@ -215,10 +215,8 @@ class Schedule:
     def undo(self, steps: int = 1) -> None:
         """Take back the last primitives; ScheduleError if there were fewer."""
         if not isinstance(steps, int) or not 0 <= steps < len(self._history):
-            done = len(self._history) - 1
-            raise ScheduleError(
-                f"undo({steps})", "", f"only {done} steps were done", None, None, None
-            )
+            done = f"only {len(self._history) - 1} steps were done"
+            raise ScheduleError(f"undo({steps})", "", done, None, None, None)
         self._history = self._history[: len(self._history) - steps]
 
     def get_block(self, name: str) -> BlockRef:
@@ -298,7 +296,7 @@ class Schedule:
             return fn()
         except Illegal as refusal:
             reason = self.describe_missing(refusal)
-            text = f"{call}({str(name)!r})"
+            name, text = str(name), f"{call}({str(name)!r})"
             raise ScheduleError(text, name, reason, refusal.hint, self.state, self.trace) from None
 
     def describe_missing(self, refusal: Illegal) -> str:
@@ -339,6 +337,8 @@ class Schedule:
         recorded, that is, where the trace belongs to another program; TensorIRError where
         `recorded_on` is another program.
         """
+        if not isinstance(trace, Trace):
+            raise TensorIRError(f"{trace!r} is no Trace; Trace.from_json reads one")
         before = self._history
         try:
             if recorded_on is not None:

@@ -8,8 +8,8 @@ import pytest
 
 import tensorir
 from autotune import default_schedule, search_space
-from backends import build, build_source, resolve, source_text
-from schedule import Schedule, library
+from backends import OutOfMemory, build, build_source, interleave, resolve, source_text
+from schedule import Schedule, ScheduleError, Trace, library
 from schedule.library import gpu
 from tensorir import TensorIRError, lower, ops, specialize, split_constants, te
 from tests.odd import ODD, check_odd_arguments
@@ -138,6 +138,38 @@ def test_lowering():
 @pytest.mark.parametrize("function", [default_schedule, search_space], ids=lambda f: f.__name__)
 def test_schedules_by_rules(function):
     check_odd_arguments(function, {"func": product(), "target": "c -threads=1"})
+
+
+@pytest.mark.parametrize("size", [2**45, 2**59, 2**61], ids=str)
+def test_results_that_no_memory_holds(size):
+    large = te.create_prim_func([te.compute((size,), lambda i: i, name="large")], name="large")
+    with pytest.raises(OutOfMemory, match=f"no memory for an array of {8 * size} bytes"):
+        build(large, "c -threads=1")()
+
+
+@pytest.mark.parametrize(
+    "query", ["get_block", "get_loops", "get_child_blocks", "get_producers", "get_consumers",
+              "legal_moves", "explain"],
+)  # fmt: skip
+def test_questions_to_schedules(query):
+    function = getattr(Schedule(product()), query)
+    asks_more = query in ("legal_moves", "explain")
+    check_odd_arguments(function, {"where": "C"} if asks_more else {})
+    if asks_more:
+        with pytest.raises(ScheduleError, match="'paralel' is no primitive; known are add_unit"):
+            function("i", "paralel")
+
+
+def test_replaying():
+    check_odd_arguments(Schedule(product()).apply, {"trace": Trace()})
+
+
+@pytest.mark.parametrize("min_ms", [float("nan"), float("inf"), 0, -1])
+def test_blocks_of_no_length_and_endless_ones(min_ms):
+    kernel = build(product(), "c -threads=1")
+    for timed in (kernel.time, functools.partial(interleave, [kernel])):
+        with pytest.raises(TensorIRError, match="cannot be timed; both have to be positive"):
+            timed(min_ms=min_ms)
 
 
 def test_building_and_timing(tmp_path):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from backends.errors import OutOfMemory
 from tensorir import dtype as dt
 
 ALIGN_BYTES = 64
@@ -34,7 +35,7 @@ def lasting(shape: tuple[int, ...], dtype: str) -> Array:
     try:
         memory = mmap.mmap(-1, whole + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
-        raise MemoryError(f"no memory for an array of {size} bytes") from error
+        raise _too_large(size) from error
     raw = np.frombuffer(memory, np.uint8)
     start = -raw.ctypes.data % HUGE_PAGE
     try:
@@ -56,9 +57,16 @@ def _aligned(shape: tuple[int, ...], dtype: str, smallest: int) -> Array:
     size = _bytes(shape, kind)
     if size < smallest:
         return np.empty(shape, kind)
-    raw = np.empty(size + ALIGN_BYTES, np.uint8)
+    try:
+        raw = np.empty(size + ALIGN_BYTES, np.uint8)
+    except (MemoryError, ValueError) as error:  # the latter where no address is so large
+        raise _too_large(size) from error
     start = -raw.__array_interface__["data"][0] % ALIGN_BYTES
     return raw[start : start + size].view(kind).reshape(shape)
+
+
+def _too_large(size: int) -> OutOfMemory:
+    return OutOfMemory(f"no memory for an array of {size} bytes, which the kernel allocates")
 
 
 def _bytes(shape: tuple[int, ...], kind: np.dtype[Any]) -> int:

@@ -180,8 +180,9 @@ def _interval_rank(count: int) -> int:
 
 
 def _check_protocol(repeats: int, min_ms: float) -> None:
+    """NaN is no number here, and no block of infinite length ends."""
     numbers = isinstance(repeats, Real) and isinstance(min_ms, Real)
-    if not numbers or repeats < 1 or min_ms <= 0:
+    if not numbers or not repeats >= 1 or not 0 < min_ms < math.inf:
         raise TensorIRError(
             f"{repeats} blocks of {min_ms} ms cannot be timed; both have to be positive numbers"
         )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from schedule.errors import Illegal, hint_text
+from schedule.errors import Illegal, hint_text, require
 from schedule.primitive import REGISTRY, bind, parameter_names, run
 from schedule.requests.candidates import Args, candidates
 from schedule.state import State
@@ -140,9 +140,18 @@ def _hashable(args: Args) -> Args:
     return tuple(tuple(a) if isinstance(a, list) else a for a in args)
 
 
+def _primitives(state: State, name: str | None) -> list[str]:
+    """The one that is named, or all."""
+    if name is None:
+        return _useful_first(state)
+    known = isinstance(name, str) and name in REGISTRY
+    require(known, str(name), f"{name!r} is no primitive; known are {', '.join(sorted(REGISTRY))}")
+    return [name]
+
+
 def legal_moves(state: State, where: str | None = None, name: str | None = None) -> list[LegalCall]:
     """The moves, among those worth trying, that are accepted; of primitive `name` if given."""
-    names = [name] if name is not None else _useful_first(state)
+    names = _primitives(state, name)
     return [LegalCall(*r) for r in requests(state, where, names) if accepted(state, *r)]
 
 
@@ -152,9 +161,9 @@ def explain(state: State, where: str, name: str | None, args: tuple[Any, ...]) -
     One call, that of `name` with `where` followed by `args`, is tried where arguments are given
     or where there is nothing that is worth trying.
     """
+    names = _primitives(state, name)
     if name is not None and args:
         return Explanation([attempt(state, name, (where, *args))])
-    names = [name] if name is not None else _useful_first(state)
     found = Explanation(attempt(state, *request) for request in requests(state, where, names))
     if name is not None and not found:
         found.append(attempt(state, name, (where,)))
