@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from schedule.library.contraction.move import MovedPlan as MovedPlan
     from schedule.library.contraction.move import left_by as left_by
     from schedule.library.contraction.move import make_moved_nest as make_moved_nest
-    from schedule.library.contraction.moves import adding_up as adding_up
     from schedule.library.contraction.moves import lanes as lanes
     from schedule.library.contraction.moves import panel as panel
     from schedule.library.contraction.moves import parts as parts
@@ -58,9 +57,7 @@ if TYPE_CHECKING:
     from schedule.library.tensorized_tile import STRIP as STRIP
     from schedule.library.tile import fusible as fusible
     from schedule.library.tile import tile as tile
-    from schedule.library.tiled_matmul import TiledMatmul as TiledMatmul
     from schedule.library.tiled_matmul import tiled_matmul as tiled_matmul
-    from schedule.library.tiled_rows import Matrices as Matrices
     from schedule.library.tiled_rows import matrix_form as matrix_form
     from schedule.library.winograd.find import find_winograd as find_winograd
     from schedule.library.winograd.nests import WinogradPlan as WinogradPlan
@@ -80,7 +77,7 @@ __all__ = lazy_names(
         "schedule.library.contraction.factors": "groupings shared_parts",
         "schedule.library.contraction.find": "find_again find_contraction",
         "schedule.library.contraction.move": "Move MovedPlan left_by make_moved_nest",
-        "schedule.library.contraction.moves": "adding_up lanes panel parts",
+        "schedule.library.contraction.moves": "lanes panel parts",
         "schedule.library.contraction.nest": "make_nest",
         "schedule.library.contraction.partial": "add_lanes partial_sums with_partial",
         "schedule.library.contraction.places": "NoContraction own_loops",
@@ -94,8 +91,8 @@ __all__ = lazy_names(
         ),
         "schedule.library.tensorized_tile": "STRIP",
         "schedule.library.tile": "fusible tile",
-        "schedule.library.tiled_matmul": "TiledMatmul tiled_matmul",
-        "schedule.library.tiled_rows": "Matrices matrix_form",
+        "schedule.library.tiled_matmul": "tiled_matmul",
+        "schedule.library.tiled_rows": "matrix_form",
         "schedule.library.winograd.find": "find_winograd",
         "schedule.library.winograd.nests": "WinogradPlan make_winograd",
         "schedule.library.winograd.stages": "Winograd",

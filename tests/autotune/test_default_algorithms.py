@@ -200,7 +200,7 @@ def test_a_space_uses_an_algorithm_once(monkeypatch):
 
 
 def test_a_search_of_one_trial_measures_the_default(pretended, tmp_path):
-    func = conv(16, 16, 8)
+    func = conv(*WINS)
     with Database(tmp_path / "t.db") as database:
         result = tune(func, "c -threads=1", 1, database=database, settings=BRIEF,
                       constants=("w",), strategy="random", cost_model="random")  # fmt: skip
