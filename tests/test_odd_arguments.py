@@ -9,7 +9,7 @@ import pytest
 import tensorir
 from autotune import default_schedule, search_space
 from backends import OutOfMemory, build, build_source, interleave, resolve, source_text
-from schedule import Schedule, ScheduleError, Trace, library
+from schedule import Schedule, ScheduleError, Trace, create_schedule, library
 from schedule.library import gpu
 from tensorir import TensorIRError, lower, ops, specialize, split_constants, te
 from tests.odd import ODD, check_odd_arguments
@@ -158,6 +158,12 @@ def test_questions_to_schedules(query):
     if asks_more:
         with pytest.raises(ScheduleError, match="'paralel' is no primitive; known are add_unit"):
             function("i", "paralel")
+
+
+@pytest.mark.parametrize("request_of", ["withdraw", "undo"])
+def test_taking_back_requests(request_of):
+    C = te.compute((6,), lambda i: A[i, 0], name="C")
+    check_odd_arguments(getattr(create_schedule(C.op), request_of), {})
 
 
 def test_replaying():

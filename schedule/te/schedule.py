@@ -232,7 +232,8 @@ class TESchedule:
         TensorIRError for one that made loops or stages, which later ones may be about: undo it.
         """
         if request not in self.requests:
-            raise TensorIRError(f"{request.text} was not asked of this schedule, or was taken back")
+            text = getattr(request, "text", repr(request))
+            raise TensorIRError(f"{text} was not asked of this schedule, or was taken back")
         later = len(self.requests) - self.requests.index(request)
         if later > 1 and request.revert is not None:
             raise TensorIRError(

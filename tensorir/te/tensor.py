@@ -23,7 +23,9 @@ Shape = Union[ExprLike, Sequence[ExprLike]]
 
 def check_name(name: str, what: str) -> str:
     """Return `name` if a printed program can use it as a name, else raise TensorIRError."""
-    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+    if isinstance(name, str) and keyword.iskeyword(name):
+        raise TensorIRError(f"{what} name {name!r} is a keyword of Python, as '{name}_' is not")
+    if not isinstance(name, str) or not name.isidentifier():
         raise TensorIRError(f"{what} name {name!r} is not an identifier; use letters, digits and _")
     return name
 

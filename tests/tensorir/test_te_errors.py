@@ -84,7 +84,7 @@ DEFINITIONS = {
     "complex": (lambda: V[0] * 1j, "1j of type complex is not an expression"),
     "array": (lambda: V[0] * np.zeros(3), "of type ndarray is not an expression"),
     "name": (lambda: te.placeholder((4,), name="a b"), "name 'a b' is not an identifier"),
-    "keyword": (lambda: te.compute((4,), lambda i: 0.0, name="for"), "'for' is not an identifier"),
+    "keyword": (lambda: te.compute((4,), lambda i: 0.0, name="for"), "'for' is a keyword of Py"),
     "dtype": (lambda: te.placeholder((4,), "float31"), "unknown dtype 'float31'"),
     "negative": (lambda: te.placeholder((4, -1), name="X"), "dimension 1 of placeholder 'X' has "
                  "the negative extent -1"),
