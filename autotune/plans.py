@@ -145,8 +145,8 @@ class _Search:
         self.windows = all(map(c.is_window, c.reduced))
         rows = [row for o in c.operands for row in o.dims]
         beside = [row for row in rows if any(row[n] != 0 for n in c.spatial)]
-        self.slides = {m: [n for n in self.free if c.overlap(m, n)] for m in c.spatial}
-        """The steps along which values of an axis read what others of it read."""
+        self.slides = {pair: self.slid(*pair) for pair in product(c.spatial, c.spatial)}
+        """The steps along which values of an axis read vectors of a lane that others of it read."""
         self.taps = all(any(row[n] != 0 for row in beside) for n in c.reduced)
         """Whether the terms of a sum are elements around a place, which others need or not."""
         self.exact = [not all(d.whole for d in axis.digits) for axis in c.axes]
@@ -210,10 +210,16 @@ class _Search:
         yield plan
         most = int(MOST_WRITTEN / (sums * self.estimate.work))
         rows = (n for n in self.c.spatial if plan.tile[n] > 1 and n != plan.lane)
-        for step in {step: None for n in rows for step in self.slides[n]} if most > 1 else ():
+        shared = {step: None for n in rows for step in self.slides[n, plan.lane]}
+        for step in shared if most > 1 else ():
             steps = (*(n for n in plan.steps if n != step), step)
             if steps == self.c.written or not self.bitwise:
                 yield replace(plan, steps=steps, written=self.sizes(step, most)[-1])
+
+    def slid(self, row: int, lane: int) -> list[int]:
+        """Single elements are none of it: each load fills a vector, which would take a register."""
+        moved = [n for n, o in enumerate(self.c.operands) if o.strides[lane] != 0]
+        return [n for n in self.free if any(self.c.overlap(row, n, o) for o in moved)]
 
     def may_be_lane(self, lane: int) -> bool:
         c = self.c

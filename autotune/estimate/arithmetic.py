@@ -81,7 +81,7 @@ class Arithmetic(Results):
                     known = self.decided(n) & (can and bool(plan.flat))
                     each = each * np.where(known, 1.0, costs.masked if can else costs.asked)
             count = mine * terms
-            if plan.flat or plan.written > 1:
+            if plan.flat or (plan.written > 1 and step != 0):  # an element is loaded to all lanes
                 count = np.where(shared, self.distinct(n, sizes), count)
             loads += count * each
             if self.c.operands[n].converted:
@@ -129,7 +129,7 @@ class Arithmetic(Results):
         plan, single, lanes = self.plan, np.zeros(len(sizes)), np.zeros(len(sizes))
         order = sorted(range(sizes.shape[1]), key=lambda n: n == plan.lane)
         for operand, stream in enumerate(self.streams):
-            slid = plan.written > 1 and any(
+            slid = plan.written > 1 and stream.moves(plan.lane) and any(
                 self.c.overlap(plan.steps[-1], n, operand) for n in order if n != plan.lane
             )  # the next row reads it at the next term
             count, again = np.ones(len(sizes)), np.full(len(sizes), slid)

@@ -331,3 +331,14 @@ def test_what_rows_share_is_loaded_once_where_it_is_written_out():
         Estimate(c, cpu).arithmetic([high])[0]
         < Estimate(c, cpu).arithmetic([dataclasses.replace(high, written=8)])[0]
     )
+
+
+@pytest.mark.parametrize("name", ["conv of primes", "conv 1x1"])
+def test_windows_of_single_elements_are_not_written_out(name):
+    """Each load of one fills a vector for nothing; kept for later terms it takes a register."""
+    _, (c,) = prepared(PROGRAMS[name]())
+    for _, plan in plans(c, CPU):
+        if plan.written > 1:
+            rows = [n for n in c.spatial if plan.tile[n] > 1 and n != plan.lane]
+            lanes = [n for n, o in enumerate(c.operands) if o.strides[plan.lane] != 0]
+            assert any(c.overlap(row, plan.steps[-1], n) for row in rows for n in lanes)
