@@ -2,8 +2,9 @@
 
 Each trial sees the time of one visit, drawn by the seed: the noise is that of the machine. At the
 end all that may be the fastest by these times race with the default as they do in `tune`, in rounds
-that are drawn from the other visits. What counts is the median over all visits of the candidate
-that wins, which no search has seen.
+that are drawn from other visits. A third of the visits is kept from a search: these judge the
+candidate that wins, and beside it the one that is fastest of all by the visits that could be seen,
+which is the best known. So neither is praised for the luck by which it was chosen.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 
 import numpy as np
 
@@ -62,7 +64,8 @@ class Simulated:
 
     def _raced(self, entries: Sequence[Recorded]) -> Recorded:
         """Who wins a race, the first unless another one is certainly faster."""
-        times = [_unseen(self.seed, entry) for entry in entries]
+        shown, _ = _dealt(self.seed, self.recording)
+        times = [_unseen(self.seed, entry, shown) for entry in entries]
         rng = random.Random(f"{self.seed}:race")
         race = Race(len(entries), default=0, round_s=sum(e.seconds or 0.0 for e in entries))
         while race.wanted:
@@ -71,11 +74,17 @@ class Simulated:
         return next(e for e, found in zip(entries, race.outcomes()) if found.won)
 
     def regret(self, trials: int | None = None) -> float:
-        """The winner's time over the best one's of the recording; 1 is perfect, inf is none."""
+        """The winner's time over the best known one's, by the visits that no search sees: 1 where
+        it is the best known, less where it is better by them, inf where nothing ran."""
         found = self.winner(trials)
-        if found is None or found.seconds is None:
+        if found is None:
             return float("inf")
-        return found.seconds / self.recording.best_seconds()
+        shown, judging = _dealt(self.seed, self.recording)
+        times = [
+            median(entry.visits[at] for at in judging)
+            for entry in (found, self.recording.fastest(shown))
+        ]
+        return times[0] / times[1]
 
 
 def simulate(
@@ -100,6 +109,7 @@ def simulate(
     space = space_of(recording)
     model = make_cost_model(cost_model, seed)
     state = SearchState(model, row_of, defaults=recording.defaults, hints=hints)
+    shown, _ = _dealt(seed, recording)
     tried: list[Candidate] = []
     seen: list[float | None] = []
     ended = False
@@ -108,22 +118,27 @@ def simulate(
         ended = not batch or any(map(enough, batch))
         # In whole, as in `tune`: what is proposed together does not know of one another.
         for candidate, before in zip(batch, state.predicted(batch)):
-            time = _seen(seed, recording.entry(candidate))
+            entry = recording.entry(candidate)
+            time = entry.visits[_visit(seed, entry, shown)] if entry.status == "ok" else None
             state.add(candidate, time, predicted=before)
             tried.append(candidate)
             seen.append(time)
     return Simulated(recording, seed, tuple(tried[:trials]), tuple(seen[:trials]), ended)
 
 
-def _visit(seed: int, entry: Recorded) -> int:
-    return random.Random(f"{seed}:{entry.candidate.key}").randrange(len(entry.visits))
+def _dealt(seed: int, recording: Recording) -> tuple[list[int], list[int]]:
+    """The visits that a search of this seed sees, and those that judge it: of one or two, all."""
+    order = list(range(recording.visits))
+    random.Random(f"{seed}:visits").shuffle(order)
+    judging = len(order) // 3
+    return order[judging:], order[:judging] or order
 
 
-def _seen(seed: int, entry: Recorded) -> float | None:
-    return entry.visits[_visit(seed, entry)] if entry.status == "ok" else None
+def _visit(seed: int, entry: Recorded, shown: Sequence[int]) -> int:
+    return random.Random(f"{seed}:{entry.candidate.key}").choice(shown)
 
 
-def _unseen(seed: int, entry: Recorded) -> Sequence[float]:
-    """The visits that the search did not see; all, where there is but one."""
-    at = _visit(seed, entry)
-    return [t for n, t in enumerate(entry.visits) if n != at] or entry.visits
+def _unseen(seed: int, entry: Recorded, shown: Sequence[int]) -> Sequence[float]:
+    """The shown visits that the search did not see; the one that it saw, where there is but one."""
+    at = _visit(seed, entry, shown)
+    return [entry.visits[n] for n in shown if n != at] or [entry.visits[at]]

@@ -7,6 +7,7 @@ import json
 import math
 import random
 from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -23,6 +24,7 @@ from autotune.search import STRATEGIES
 from autotune.simulate import Recorded, Recording, simulate
 from autotune.simulate.journal import Journal
 from autotune.simulate.recorder import Recorder
+from autotune.simulate.replay import _dealt
 from autotune.simulate.space import RecordedSpace, row_of, space_of
 from autotune.space import Candidate, Sketch, Space
 from benchmarks.tuner.searches import main as benchmark
@@ -196,16 +198,52 @@ def test_the_same_seed_gives_the_same_search(strategy):
         assert simulate(MADE, strategy, 24, 4).tried != run.tried
 
 
-def test_times_are_those_of_one_visit_and_the_winner_is_judged_by_all():
+def test_times_are_those_of_one_visit_and_others_judge_the_winner():
     run = simulate(MADE, "random", 40)
     for candidate, seconds in zip(run.tried, run.seen):
         assert seconds is None or seconds in MADE.entry(candidate).visits
     winner = run.winner()
     assert winner is not None and winner.candidate in run.tried
-    assert run.regret() == winner.seconds / MADE.best_seconds() >= 1
     exact = made(noise=0)
     regrets = [simulate(exact, "random", 60).regret(n) for n in (1, 8, 24, 60)]
-    assert regrets == sorted(regrets, reverse=True)
+    assert regrets == sorted(regrets, reverse=True) and regrets[-1] >= 1
+
+
+@pytest.mark.parametrize("visits, judging", [(3, 1), (4, 1), (6, 2), (9, 3)])
+def test_what_judges_the_winner_has_no_say_before(visits, judging):
+    """With other times in the visits that judge, the search is the same."""
+    recording = made(visits=visits, noise=0.1)
+    shown, kept = _dealt(1, recording)
+    assert len(kept) == judging and sorted([*shown, *kept]) == list(range(visits))
+
+    def slower(entry, at):
+        factors = (1 + entry.candidate.values[0] * (n in at) for n in range(visits))
+        return replace(entry, visits=tuple(t * f for t, f in zip(entry.visits, factors)))
+
+    def searched(at):
+        entries = [slower(entry, at) for entry in recording.entries]
+        run = simulate(replace(recording, entries=entries), "random", 24, 1)
+        return run.tried, run.seen, run.winner().candidate
+
+    assert searched(kept) == searched([]) != searched(shown)
+
+
+@pytest.mark.parametrize("visits", [2, 3, 6])
+def test_what_the_best_takes_is_not_what_luck_tells(visits):
+    """Of a thousand equal candidates the least median is far too low."""
+    rng, row = np.random.default_rng(visits), np.zeros(len(FEATURES), dtype=np.float32)
+
+    def alike(noise):
+        times = 1e-3 * np.exp(noise * rng.standard_normal((1000, visits)))
+        named = [(Candidate("s", (n,)), tuple(map(float, each))) for n, each in enumerate(times)]
+        some = [Recorded(candidate, "ok", "", row, each) for candidate, each in named]
+        return Recording("alike", {"s": ("a",)}, some)
+
+    lucky = alike(0.1)
+    assert min(e.seconds for e in lucky.entries) < 0.87e-3 < lucky.best_seconds() < 1.2e-3
+    assert alike(0).best_seconds() == 1e-3
+    once = [replace(e, visits=e.visits[:1]) for e in lucky.entries]
+    assert replace(lucky, entries=once).best_seconds() == min(e.seconds for e in once)
 
 
 def test_nothing_ran():
@@ -224,7 +262,7 @@ def tied(seconds: float, others: int = 12) -> Recording:
     default."""
     rng, row = np.random.default_rng(0), np.zeros(len(FEATURES), dtype=np.float32)
     truth = [1e-3, *(1e-3 * (1 + 1e-3 * rng.random(others))), seconds]
-    noise = np.exp(0.02 * rng.standard_normal((len(truth), 4)))
+    noise = np.exp(0.02 * rng.standard_normal((len(truth), 6)))
     entries = [
         Recorded(Candidate("s", (n,)), "ok", "", row, tuple(map(float, t * noise[n])))
         for n, t in enumerate(truth)
@@ -327,5 +365,5 @@ def test_the_benchmark_compares_all_strategies(tmp_path, capsys):
     data = json.loads(found.read_text())
     assert set(data["strategies"]) == set(STRATEGIES) and data["trials"] == [1, 2, 4, 8]
     regrets = np.array(list(data["strategies"].values()))
-    assert regrets.shape == (len(STRATEGIES), 1, 2, 4) and (regrets >= 1).all()
+    assert regrets.shape == (len(STRATEGIES), 1, 2, 4) and (regrets > 0.8).all()
     assert found.with_suffix(".png").stat().st_size > 5000
