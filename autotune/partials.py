@@ -155,12 +155,15 @@ def _nests(c: library.Contraction, cpu: Cpu, lanes: int) -> Iterator[library.Nes
     extents = Estimate(c, cpu).extents
     symbolic = any(axis.extent is None for axis in c.axes)
     shared = (True,) if symbolic or cpu.threads == 1 else (False, True)
-    order = (*sorted(rows, key=lambda n: -extents[n]), lane)  # the largest operand is read once
+    # The largest operand is read once, or what all move along, which share nothing there, is outer.
+    still = {n: any(o.strides[n] == 0 for o in c.operands) for n in rows}
+    large = sorted(rows, key=lambda n: -extents[n])
+    orders = dict.fromkeys((*each, lane) for each in (large, sorted(large, key=still.__getitem__)))
     whole = tuple(extents[n] for n in c.spatial)
     flat = flat_of(c)
     for tile in _tiles(c, rows, -(-extents[lane] // lanes), extents, cpu):
         sizes = (*(tile.get(n, 1) for n in rows), extents[lane])
-        for threads in shared:
+        for threads, order in product(shared, orders):
             plan = library.NestPlan(
                 lane, lanes, sizes, sizes if threads else whole, c.reduced, order,
                 flat=flat, threads=threads,

@@ -270,4 +270,4 @@ class _Search:
     def weights(self) -> float:
         """The transforms of weights that are no constants, and their panels."""
         made = self.points * self.found.terms * self.found.filters
-        return made * self.cpu.costs.copy_turned / self.cpu.threads
+        return made * self.cpu.costs.alone / self.cpu.threads

@@ -168,10 +168,10 @@ def tasks(cpu: Cpu) -> Probe:
 
 
 def panels(cpu: Cpu, turned: bool) -> Probe:
-    """Elements of a matrix beyond the second cache, copied to panels of four vectors. Its rows are
-    a power of two apart, as those of most matrices are."""
+    """Elements of a matrix in the second cache, copied to panels of four vectors: lines from behind
+    it are counted apart. Its rows are a power of two apart, as those of most matrices are."""
     width = 4 * cpu.lanes()
-    rows = columns = max(width, 1 << (4 * cpu.l2_bytes // FLOAT_BYTES).bit_length() // 2)
+    rows = columns = max(width, 1 << ((cpu.l2_bytes // 8 // FLOAT_BYTES).bit_length() - 1) // 2)
     x = te.placeholder((rows, columns), name="x")
     y = te.compute(
         (columns // width, rows, width),

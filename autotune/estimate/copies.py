@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from autotune.estimate.nests import SYMBOLIC, Alike
-from autotune.streams import GAPLESS, LINE, Column
+from autotune.streams import LINE, Column
 from tensorir import dtype
 
 
@@ -25,8 +25,9 @@ class Copies(Alike):
                 continue
             stream = self.of.plain[pack.operand]
             elements = prod(e for n, e in enumerate(extents) if stream.moves(n))
-            each = costs.copy if operand.strides[pack.axis] == 1 else costs.copy_turned
-            total += (elements * each + GAPLESS * self.moved(elements * stream.item)) / threads
+            turned, width = operand.strides[pack.axis] != 1, self.tile[:, pack.axis]
+            filled = np.ceil(extents[pack.axis] / width) * width / extents[pack.axis]
+            total += filled * self.cpu.packing(elements, stream.item, turned) / threads
         for n, operand in enumerate(self.c.operands):
             if operand.pad is None or plan.pad == "inline":
                 continue

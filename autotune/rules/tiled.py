@@ -101,7 +101,7 @@ class TiledPlan(OpenPlan):
             return 0.0
         costs = self.cpu.costs
         apart = self.form is not None and _in_windows(*self.form)
-        return self.sizes.packed * (costs.copy_turned if apart else costs.copy)
+        return self.sizes.packed * (costs.alone if apart else costs.copy)
 
     def apply(self, sch: Schedule, values: Values) -> None:
         own = self.chosen(values)
@@ -164,7 +164,7 @@ def _plan(
         terms=roles.terms or SYMBOLIC_SIZE,
         size=dtype.itemsize(first),
     )
-    turned = 0.0 if form is None else _turned(*form, sizes) * cpu.costs.copy_turned
+    turned = 0.0 if form is None else _turned(*form, sizes) * cpu.costs.alone
     times = sorted((_cycles(r.at_once, sizes, cpu), n) for n, (_, r) in enumerate(products))
     cycles = times[0][0] + turned
     offered = [(products[n][0], products[n][1].at_once) for _, n in times]

@@ -28,8 +28,9 @@ class Costs:
     stall      reading a vector that was just written in parts
     beside     share by which rows that are read side by side come later, each time they double
     l2, l3, memory   a line of 64 bytes from there, as it comes in order
-    copy, copy_turned  an element that is packed in order, or against it; `fill`: of a padded image;
-               `passed`: one that a thread computes and another one reads
+    copy, copy_turned  an element that is packed in order, or against it, in vectors and near;
+               `alone`: one that is moved by itself, `fill`: one of a padded image, `passed`: one
+               that a thread computes and another one reads
     hidden     share of the smaller of arithmetic and traffic that goes on beside the other
     tile_product   of two tiles of AMX; `tile_latency`: until its sums can be added to, `tile_row`:
                a row of a tile from the second cache, `tile_sums`: a vector of sums on its way to
@@ -60,7 +61,8 @@ class Costs:
     l3: float = 3.4
     memory: float = 28.0
     copy: float = 0.3
-    copy_turned: float = 12.0
+    copy_turned: float = 0.7
+    alone: float = 12.0
     fill: float = 0.5
     passed: float = 3.0
     hidden: float = 0.45

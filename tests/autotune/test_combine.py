@@ -56,11 +56,11 @@ def products(count_):
     """So many products in one program: each has plans of several rules."""
     params, outputs = [], []
     for n in range(count_):
-        a, b = (te.placeholder((24, 20 + n), name=f"{x}{n}") for x in "ab")
-        k = te.reduce_axis(20 + n, name="k")
+        a, b = (te.placeholder((8, 100 + n), name=f"{x}{n}") for x in "ab")
+        k = te.reduce_axis(100 + n, name="k")
         params += [a, b]
         term = lambda i, j, a=a, b=b, k=k: te.sum(a[i, k] * b[j, k], axis=k)  # noqa: E731
-        outputs.append(te.compute((24, 24), term, name=f"c{n}"))
+        outputs.append(te.compute((8, 8), term, name=f"c{n}"))
     return te.create_prim_func([*params, *outputs], name="products")
 
 

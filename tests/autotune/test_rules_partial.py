@@ -167,7 +167,7 @@ SCALED: dict[str, tuple[str, Form]] = {
     "products of two columns": ("parts", lambda: made((640, 320), (640, 320))(
         summed((320,), (640,), lambda i, k, x: x[0][k[0], i[0]] * x[1][k[0], i[0]])
     )),
-    "near columns": ("lanes", lambda: made((300, 1024), (1024, 3))(
+    "near columns": ("panel_lanes", lambda: made((300, 1024), (1024, 3))(
         summed((300, 3), (1024,), lambda i, k, x: x[0][i[0], k[0]] * x[1][k[0], i[1]])
     )),
     "every other column": ("lanes", lambda: made((300, 1024), (1024,))(
@@ -286,3 +286,33 @@ def test_tiles_of_rows_of_several_axes_stay_within_the_last(shape):
     sch = default_schedule(te.create_prim_func([x, out]), "c -threads=2 -vector_bits=512")
     written = [int(n) for n in re.findall(r"in unrolled\((\d+)\)", str(sch.func))]
     assert written and max(written) <= 16
+
+
+@pytest.mark.parametrize(
+    "shapes, result, sum_, outer",
+    [
+        (("bik", "bjk"), "bij", {"b": 16, "i": 64, "j": 64, "k": 3136}, "b"),
+        (("ibk", "bjk"), "ibj", {"b": 16, "i": 64, "j": 64, "k": 3136}, "b"),
+        (("igk", "gk"), "ig", {"i": 4096, "g": 128, "k": 32}, "i"),
+    ],
+    ids=["batches", "batches in the middle", "groups of a vector"],
+)
+def test_outermost_is_what_shares_nothing_or_the_largest_in_order(shapes, result, sum_, outer):
+    """Products of batches that came one after the other for each tile read all of them each time,
+    and took 2 to 3 times as long."""
+    k = te.reduce_axis(sum_["k"], name="k")
+    inputs = [te.placeholder([sum_[n] for n in shape], name=f"x{m}")
+              for m, shape in enumerate(shapes)]  # fmt: skip
+
+    def value(*own: te.Var) -> Any:
+        at = dict(zip(result, own)) | {"k": k}
+        x, y = (t[tuple(at[n] for n in shape)] for t, shape in zip(inputs, shapes))
+        return te.sum(x * y, axis=k)
+
+    names = ", ".join(result)
+    out = te.compute(
+        [sum_[n] for n in result], eval(f"lambda {names}: value({names})", {"value": value}), "out"
+    )
+    c = contraction(te.create_prim_func([*inputs, out]))
+    (_, plan), *_ = partial_plans(c, CPU)
+    assert c.axes[plan.nest.order[0]].extent == sum_[outer]

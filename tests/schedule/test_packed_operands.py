@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
 from schedule import Schedule, library
 from schedule.library.contraction.copies import pack
 from schedule.library.contraction.plan import Pack
-from tensorir import interpret, te, verify
+from tensorir import ForKind, body_loads, interpret, te, variables, verify
 
 READS = {
     "rows": lambda a, i, j, k: a[i, k],
@@ -72,3 +74,37 @@ def test_axes_that_can_be_packed(how, axes):
     c = library.find_contraction(sch, "C")
     (n,) = [n for n, o in enumerate(c.operands) if o.buffer == "A"]
     assert {axis.extent for m, axis in enumerate(c.axes) if c.can_pack(n, m)} == axes
+
+
+@pytest.mark.parametrize("width", [16, 32])
+@pytest.mark.parametrize("order", permutations("bjk"), ids="".join)
+def test_panels_are_written_in_their_order_and_rows_are_read_in_theirs(order, width):
+    """Wherever the axis is in the operand, and whether one panel holds all of it: copies of such
+    panels went over the operand in its own order, and wrote single elements far apart."""
+    sizes = {"b": 3, "j": 32, "k": 40}
+    a = te.placeholder((3, 20, 40), name="A")
+    w = te.placeholder([sizes[name] for name in order], name="W")
+    k = te.reduce_axis(40, name="k")
+
+    def term(b, i, j):
+        at = {"b": b, "j": j, "k": k}
+        return a[b, i, k] * w[tuple(at[name] for name in order)]
+
+    out = te.compute((3, 20, 32), lambda b, i, j: te.sum(term(b, i, j), axis=k), name="C")
+    sch = Schedule(te.create_prim_func([a, w, out]))
+    c = library.find_contraction(sch, "C")
+    (n,) = [n for n, o in enumerate(c.operands) if o.buffer == "W"]
+    (axis,) = [m for m, found in enumerate(c.axes) if found.extent == 32]
+    copier = pack(sch, c, Pack(n, axis, width), c.written, True)
+    *around, row, lane = sch.get_loops(copier)
+    node = sch.state.block(copier)
+    (load,) = body_loads(node)
+    moved = {it.var: {v.name for v in variables(it.binding)} for it in node.iters}
+
+    def moves(loop, index):
+        return any(loop in moved[var] for var in variables(index))
+
+    assert sch.state.loop(lane).kind == ForKind.VECTORIZED
+    assert moves(lane, node.body.indices[-1])
+    assert moves(lane if order[-1] == "j" else row, load.indices[-1])
+    assert sch.state.loop(around[0]).kind == ForKind.PARALLEL

@@ -20,13 +20,14 @@ from schedule.library.contraction.places import (
 from schedule.library.contraction.plan import Pack
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
-from tensorir import Load, body_loads, int_value
+from tensorir import Load, body_loads, dtype, int_value
 
 LONGEST = 256
 """Iterations of a loop that becomes vectors without a loop around them."""
 
 BLOCK = 16
-"""Rows and columns that are transposed together: each cache line is used up while it is there."""
+"""Rows and columns of four bytes that are transposed together: they use up lines while these are
+there, as more narrow and fewer wide ones do."""
 
 
 def pack(sch: Schedule, c: Contraction, what: Pack, steps: tuple[int, ...], parallel: bool) -> str:
@@ -39,10 +40,9 @@ def pack(sch: Schedule, c: Contraction, what: Pack, steps: tuple[int, ...], para
     if len(_read(sch, c, operand)) > 1:  # as other operands
         operand = with_own_buffer(sch, c, what.operand)
         maker = operand.pad
-    node = sch.state.block(c.block)
     (load,) = _read(sch, c, operand)
     indices = load.indices
-    own = digits_read(node, c, load, sch.state.analyzer())
+    own = digits_read(sch.state.block(c.block), c, load, sch.state.analyzer())
     rest: list[tuple[int, str]] = []  # what else is read, with the step that it belongs to
     for at in range(len(indices)):
         if not any(text.startswith(f"d{at}") for text in own.values()):
@@ -54,9 +54,7 @@ def pack(sch: Schedule, c: Contraction, what: Pack, steps: tuple[int, ...], para
             rest.extend((step, own[d]) for d in axis.digits if d in own)
     axis = c.axes[what.axis]
     if not all(d in own for d in axis.digits):
-        raise Refusal(
-            f"{operand.buffer!r} is not read at values of the axis alone; it is not packed"
-        )
+        raise Refusal(f"{operand.buffer!r} is read not at values of the axis alone; pack another")
     value = axis_text(axis, own)
     rest.sort(key=lambda item: item[0])
     dims = [f"({value}) // {what.width}", *(text for _, text in rest), f"({value}) % {what.width}"]
@@ -66,8 +64,9 @@ def pack(sch: Schedule, c: Contraction, what: Pack, steps: tuple[int, ...], para
     sch.transform_layout(copier, store_of(sch, copier).buffer.name, text, None if whole else 0)
     if maker is not None:
         sch.compute_inline(maker)
-    straight = own[axis.digits[-1]].startswith(f"d{len(indices) - 1}")
-    _finish(sch, copier, straight, parallel)
+    last = f"d{len(indices) - 1}"
+    row = next((at for at, (_, text) in enumerate(rest, 1) if text.startswith(last)), 0)
+    _finish(sch, copier, row, parallel)
     return copier
 
 
@@ -102,18 +101,22 @@ def with_panel(c: Contraction, operand: int, axis: int, buffer: str = "") -> Con
     return sorted_axes(replace(c, operands=operands))
 
 
-def _finish(sch: Schedule, copier: str, straight: bool, parallel: bool) -> None:
-    """The loops of the copy: whole vectors, or blocks of a few rows where it transposes."""
-    *outer, lane = sch.get_loops(copier)
-    row = outer.pop() if outer else None  # dimensions of one element have no loops
-    if row is not None and not straight:
-        block, inner_row = sch.split(row, [None, BLOCK])
-        lanes, inner = sch.split(lane, [None, BLOCK])
-        sch.reorder(lanes, block, inner_row, inner)
-        sch.unroll(inner_row)
-        sch.vectorize(inner)
-    else:
-        sch.vectorize(lane)
+def _finish(sch: Schedule, copier: str, row: int, parallel: bool) -> None:
+    """The loops of the copy, in the order of the panels: whole vectors, or blocks of a few rows
+    along the dimension `row`, if any, where what is read is contiguous: these are transposed."""
+    loops = loops_by_dimension(sch, copier)
+    lane, *outer = dict.fromkeys(loop for loop in reversed(loops) if loop is not None)
+    outer.reverse()  # dimensions of one element have no loops
+    if own_loops(sch, copier) != [*outer, lane]:
+        sch.reorder(*outer, lane)
+    rows = (row and loops[row]) or (outer or [lane])[-1]
+    outer = [loop for loop in outer if loop != rows]
+    if row and rows != lane:
+        size = min(2 * BLOCK, 4 * BLOCK // dtype.itemsize(store_of(sch, copier).buffer.dtype))
+        (block, rows), (lanes, lane) = (sch.split(loop, [None, size]) for loop in (rows, lane))
+        sch.reorder(*outer, lanes, block, rows, lane)
+        sch.unroll(rows)
+    sch.vectorize(lane)
     if parallel and outer:
         sch.parallel(outer[0] if len(outer) == 1 else sch.fuse(*outer))
 

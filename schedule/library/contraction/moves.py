@@ -15,7 +15,7 @@ from schedule.library.contraction.partial import partial_sums, why_whole, with_p
 from schedule.library.contraction.places import store_of
 from schedule.library.contraction.plan import NestPlan, Pack, Partial
 from schedule.schedule import Schedule
-from tensorir import Cpu, Device
+from tensorir import Cpu, Device, dtype
 
 WIDE = 4
 """Vectors of results that parts are added up in."""
@@ -77,8 +77,7 @@ def _fills(c: Contraction, option: Panel) -> str | None:
 
 def _copied(sch: Schedule, c: Contraction, option: Panel) -> Contraction:
     operand, axis, threads = option
-    what = Pack(operand, axis, c.axes[axis].extent or 1)
-    copier = pack(sch, c, what, c.written, threads)
+    copier = pack(sch, c, Pack(operand, axis, c.axes[axis].extent or 1), c.written, threads)
     return with_panel(c, operand, axis, store_of(sch, copier).buffer.name)
 
 
@@ -88,10 +87,8 @@ def _adding(
     """Of few results, which are near."""
     assert isinstance(device, Cpu)
     _, count, _, lanes = option
-    vectors = 1.0
-    for n in c.spatial:
-        extent = c.axes[n].extent or SYMBOLIC
-        vectors *= -(-extent // lanes) if c.result.strides[n] == 1 else extent
+    extents = ((c.axes[n].extent or SYMBOLIC, c.result.strides[n]) for n in c.spatial)
+    vectors = prod(-(-extent // lanes) if step == 1 else extent for extent, step in extents)
     return device.costs.tile + vectors * count * device.costs.latency / 2
 
 
@@ -102,8 +99,8 @@ def _copying(
     operand, _, threads = option
     o = c.operands[operand]
     size = prod(a.extent or SYMBOLIC for n, a in enumerate(c.axes) if o.strides[n] != 0)
-    each = device.costs.copy_turned / (device.threads if threads else 1)
-    return 0.0 if o.buffer in constants else each * size
+    cycles = device.packing(size, dtype.itemsize(o.dtype), turned=True)
+    return 0.0 if o.buffer in constants else cycles / (device.threads if threads else 1)
 
 
 lanes = Move(
