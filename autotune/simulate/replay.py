@@ -64,7 +64,7 @@ class Simulated:
 
     def _raced(self, entries: Sequence[Recorded]) -> Recorded:
         """Who wins a race, the first unless another one is certainly faster."""
-        shown, _ = _dealt(self.seed, self.recording)
+        shown, _ = dealt(self.seed, self.recording)
         times = [_unseen(self.seed, entry, shown) for entry in entries]
         rng = random.Random(f"{self.seed}:race")
         race = Race(len(entries), default=0, round_s=sum(e.seconds or 0.0 for e in entries))
@@ -79,7 +79,7 @@ class Simulated:
         found = self.winner(trials)
         if found is None:
             return float("inf")
-        shown, judging = _dealt(self.seed, self.recording)
+        shown, judging = dealt(self.seed, self.recording)
         times = [
             median(entry.visits[at] for at in judging)
             for entry in (found, self.recording.fastest(shown))
@@ -109,7 +109,7 @@ def simulate(
     space = space_of(recording)
     model = make_cost_model(cost_model, seed)
     state = SearchState(model, row_of, defaults=recording.defaults, hints=hints)
-    shown, _ = _dealt(seed, recording)
+    shown, _ = dealt(seed, recording)
     tried: list[Candidate] = []
     seen: list[float | None] = []
     ended = False
@@ -126,7 +126,7 @@ def simulate(
     return Simulated(recording, seed, tuple(tried[:trials]), tuple(seen[:trials]), ended)
 
 
-def _dealt(seed: int, recording: Recording) -> tuple[list[int], list[int]]:
+def dealt(seed: int, recording: Recording) -> tuple[list[int], list[int]]:
     """The visits that a search of this seed sees, and those that judge it: of one or two, all."""
     order = list(range(recording.visits))
     random.Random(f"{seed}:visits").shuffle(order)

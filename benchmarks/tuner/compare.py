@@ -13,6 +13,7 @@ import numpy as np
 from autotune.search import STRATEGIES, Propose
 from autotune.search.policy import DEFAULT, Policy, propose
 from autotune.simulate import simulate
+from autotune.simulate.replay import dealt
 from benchmarks.tuner.record import recorded
 
 MARKS = (1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 96, 128, 192, 256)
@@ -63,6 +64,23 @@ class Row:
         """A search that found nothing that runs counts as ten times slower than the best."""
         at = self.marks.index(max(m for m in self.marks if m <= trials))
         return np.minimum(self.regrets[:, :, at], 10.0)
+
+
+def ceiling(paths: Sequence[Path], draws: int = 2000, fastest: int = 60) -> float:
+    """The share of searches that would count as good if all winners took as long as the best known:
+    what judges two of the fastest candidates, but for their medians, is within 5 % so often."""
+    rng, shares = np.random.default_rng(0), []
+    for path in paths:
+        recording = recorded(path)
+        ran = sorted((e for e in recording.entries if e.seconds), key=lambda e: e.seconds or 0.0)
+        times = np.log([e.visits[: recording.visits] for e in ran[:fastest]])
+        noise = times - np.median(times, axis=1, keepdims=True)
+        pairs = rng.integers(len(noise), size=(draws, 2))
+        for seed, (a, b) in enumerate(pairs):
+            _, at = dealt(seed, recording)
+            apart = np.median(noise[a, at]) - np.median(noise[b, at])
+            shares.append(np.exp(apart) <= NEAR)
+    return float(np.mean(shares))
 
 
 def compared(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from backends import host_threads
 from benchmarks.table import show_table
-from benchmarks.tuner.compare import Row, compared
+from benchmarks.tuner.compare import Row, ceiling, compared
 from benchmarks.tuner.plot import draw
 from benchmarks.tuner.record import RECORDED
 from benchmarks.tuner.section import RESULTS, ROOT, Section, chosen, parser_of, publish
@@ -48,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     about = f"{len(paths)} recordings, {options.seeds} seeds, {options.trials} trials"
     print(f"{about}: {searches} searches in {seconds:.0f} s")
     status = publish(_section(rows, without, paths, options.trials), options)
+    print(f"of candidates as fast as the best known, {ceiling(paths):.0%} would count as found")
     policy = next(row for row in rows if row.name == "policy")
     ablations = [_ablation(row, policy, options.trials) for row in without]
     if ablations:

@@ -24,7 +24,7 @@ from autotune.search import STRATEGIES
 from autotune.simulate import Recorded, Recording, simulate
 from autotune.simulate.journal import Journal
 from autotune.simulate.recorder import Recorder
-from autotune.simulate.replay import _dealt
+from autotune.simulate.replay import dealt
 from autotune.simulate.space import RecordedSpace, row_of, space_of
 from autotune.space import Candidate, Sketch, Space
 from benchmarks.tuner.searches import main as benchmark
@@ -213,7 +213,7 @@ def test_times_are_those_of_one_visit_and_others_judge_the_winner():
 def test_what_judges_the_winner_has_no_say_before(visits, judging):
     """With other times in the visits that judge, the search is the same."""
     recording = made(visits=visits, noise=0.1)
-    shown, kept = _dealt(1, recording)
+    shown, kept = dealt(1, recording)
     assert len(kept) == judging and sorted([*shown, *kept]) == list(range(visits))
 
     def slower(entry, at):
