@@ -217,9 +217,9 @@ def test_a_rule_is_default_and_searched(added):
 def test_a_move_is_default_and_searched(added):
     added("a move")
     target = "c -threads=2 -l2=1048576"  # the plan that is faster depends on it
-    x, c = te.placeholder((64, 80), name="x"), te.placeholder((80, 96), "uint8", name="c")
+    x, c = te.placeholder((256, 80), name="x"), te.placeholder((80, 96), "uint8", name="c")
     t, k = te.placeholder((256,), name="t"), te.reduce_axis(80, name="k")
-    y = te.compute((64, 96), lambda i, j: te.sum(x[i, k] * t[c[k, j].astype("int32")], axis=k))
+    y = te.compute((256, 96), lambda i, j: te.sum(x[i, k] * t[c[k, j].astype("int32")], axis=k))
     func = te.create_prim_func([x, c, t, y], name="looked_up")
     assert "reindex" in repr(default_schedule(func, target).trace)
     space = make_space(func, device_of(resolve(target)))
