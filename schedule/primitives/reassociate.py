@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from schedule.analysis.combiner import one_by_one
-from schedule.analysis.numerics import REGROUPED
 from schedule.errors import require
 from schedule.primitive import primitive
-from schedule.state import State, replace_func
-from tensorir import Store, dtype, replace
+from schedule.primitives.regroup import with_value
+from schedule.state import State
+from tensorir import Store
 
 
 @primitive
@@ -28,8 +28,7 @@ def reassociate(state: State, block: str) -> tuple[State, None]:
         - that is what the block has so far, plus or minus a sum or a difference that reads nothing
           of it, and of no int64, which must not overflow on the way
     """
-    node = state.block(block)
-    store = node.body
+    store = state.block(block).body
     require(isinstance(store, Store), block, f"block {block!r} stores more than one value")
     assert isinstance(store, Store)
     made = one_by_one(store)
@@ -40,10 +39,4 @@ def reassociate(state: State, block: str) -> tuple[State, None]:
         "parts that could be added one by one",
     )
     assert made is not None
-    changed = state.replace(
-        state.block_path(block), replace(node, body=replace(store, value=made))
-    )
-    if not dtype.is_float(dtype.element(made.dtype)):
-        return changed, None
-    marked = {**state.func.attrs, REGROUPED: True}
-    return State(replace_func(changed.func, attrs=marked)), None
+    return with_value(state, block, made), None

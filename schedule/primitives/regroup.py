@@ -60,13 +60,20 @@ def regroup(
     if made is meant.whole:
         return state, None
     value = transform(store.value, lambda e: made if e is meant.whole else None)
+    return with_value(state, block, value), None
+
+
+def with_value(state: State, block: str, value: Expr) -> State:
+    """A block that stores its only value by other operations, which round otherwise where they are
+    of floating-point numbers: then the function says so."""
+    node = state.block(block)
     changed = state.replace(
-        state.block_path(block), replace(node, body=replace(store, value=value))
+        state.block_path(block), replace(node, body=replace(node.body, value=value))
     )
-    if not dtype.is_float(dtype.element(made.dtype)):
-        return changed, None
+    if not dtype.is_float(dtype.element(value.dtype)):
+        return changed
     marked = {**state.func.attrs, REGROUPED: True}
-    return State(replace_func(changed.func, attrs=marked)), None
+    return State(replace_func(changed.func, attrs=marked))
 
 
 def _product(factors: Sequence[Expr]) -> Expr:

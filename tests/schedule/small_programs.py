@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from schedule import Schedule
 from tensorir import PrimFunc, te
 
 
@@ -24,6 +25,19 @@ def make_matmul(m: int = 6, n: int = 10, k: int = 7) -> PrimFunc:
     r = te.reduce_axis(k, name="k")
     c = te.compute((m, n), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="C")
     return te.create_prim_func([a, b, c], name="matmul")
+
+
+def make_sum(term, kind: str = "float32") -> PrimFunc:
+    """C[i, j] = sum over k of a term of A[i, k], B[k, j] and S[k]."""
+    a, b = te.placeholder((5, 3), kind, name="A"), te.placeholder((3, 7), kind, name="B")
+    s, k = te.placeholder((3,), kind, name="S"), te.reduce_axis(3, name="k")
+    c = te.compute((5, 7), lambda i, j: te.sum(term(a[i, k], b[k, j], s[k]), axis=k), name="C")
+    return te.create_prim_func([a, b, s, c], name="sums")
+
+
+def value(sch: Schedule) -> str:
+    """The text of what block C stores."""
+    return repr(sch.state.block("C").body.value)
 
 
 def make_chain(n: int = 12, m: int = 5) -> PrimFunc:

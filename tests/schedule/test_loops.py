@@ -367,3 +367,13 @@ def test_loops_of_one_name_are_told_apart():
     a = np.arange(6, dtype="float32")
     for got, wanted in zip(interpret(sch.func, a), (a + 1, a * 2 + 2)):
         np.testing.assert_array_equal(got, wanted)
+
+
+def test_unroll_takes_several(matmul):
+    sch, one = Schedule(matmul()), Schedule(matmul())
+    sch.unroll(["k", "i"])
+    one.unroll("i")
+    one.unroll("k")
+    assert str(sch.func) == str(one.func)
+    refused(sch.unroll, ["j", "k"], match="loop 'k' is unrolled")
+    refused(sch.unroll, [], match="no loops were given")

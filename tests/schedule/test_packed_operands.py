@@ -77,7 +77,7 @@ def test_axes_that_can_be_packed(how, axes):
 
 
 @pytest.mark.parametrize("width", [16, 32])
-@pytest.mark.parametrize("order", permutations("bjk"), ids="".join)
+@pytest.mark.parametrize("order", list(permutations("bjk")), ids="".join)
 def test_panels_are_written_in_their_order_and_rows_are_read_in_theirs(order, width):
     """Wherever the axis is in the operand, and whether one panel holds all of it: copies of such
     panels went over the operand in its own order, and wrote single elements far apart."""

@@ -144,15 +144,6 @@ class TestLoopKinds:
         getattr(sch, kind)("j")
         refused(getattr(sch, kind), "j", match="loop 'j' is")
 
-    def test_unroll_takes_several(self, matmul):
-        sch, one = Schedule(matmul()), Schedule(matmul())
-        sch.unroll(["k", "i"])
-        one.unroll("i")
-        one.unroll("k")
-        assert str(sch.func) == str(one.func)
-        refused(sch.unroll, ["j", "k"], match="loop 'k' is unrolled")
-        refused(sch.unroll, [], match="no loops were given")
-
     def test_refuses_nesting(self, matmul):
         sch = Schedule(matmul())
         sch.parallel("i")

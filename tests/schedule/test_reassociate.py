@@ -5,23 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from refusal import refused
+from small_programs import make_sum, value
 
 from schedule import Schedule
 from schedule.requests.candidates import candidates
 from tensorir import interpret, te
-
-
-def sums(term, kind="float32"):
-    """C[i, j] = sum over k of a term of A[i, k], B[k, j] and S[k]."""
-    a, b = te.placeholder((5, 3), kind, name="A"), te.placeholder((3, 7), kind, name="B")
-    s, k = te.placeholder((3,), kind, name="S"), te.reduce_axis(3, name="k")
-    c = te.compute((5, 7), lambda i, j: te.sum(term(a[i, k], b[k, j], s[k]), axis=k), name="C")
-    return te.create_prim_func([a, b, s, c], name="sums")
-
-
-def value(sch):
-    return repr(sch.state.block("C").body.value)
-
 
 A, B, S = "A[vi, vk]", "B[vk, vj]", "S[vk]"
 
@@ -36,7 +24,7 @@ TERMS = {
 @pytest.mark.parametrize("name", TERMS)
 def test_each_part_is_added_in_the_order_of_the_text(check, name):
     term, parts = TERMS[name]
-    sch = Schedule(sums(term))
+    sch = Schedule(make_sum(term))
     assert list(candidates(sch.state, "reassociate")) == [("C",)]
     sch.reassociate("C")
     assert value(sch) == f"C[vi, vj] {parts}"
@@ -49,7 +37,7 @@ def test_each_part_is_added_in_the_order_of_the_text(check, name):
 
 @pytest.mark.parametrize("kind", ["int8", "uint16", "int32"])
 def test_integers_wrap_to_the_same_bits(kind):
-    sch = Schedule(sums(TERMS["within"][0], kind))
+    sch = Schedule(make_sum(TERMS["within"][0], kind))
     sch.reassociate("C")
     assert sch.numerics == "bitwise"
     info = np.iinfo(kind)
@@ -62,7 +50,7 @@ def test_integers_wrap_to_the_same_bits(kind):
 
 def test_after_the_sums_were_split():
     """Of each part of them, which is a reduction with a step of its own."""
-    sch = Schedule(sums(TERMS["difference"][0]))
+    sch = Schedule(make_sum(TERMS["difference"][0]))
     outer, _ = sch.split("k", [None, 2])
     part = sch.rfactor("C", outer)
     sch.reassociate(part)
@@ -83,15 +71,15 @@ def test_after_the_sums_were_split():
     ],
 )
 def test_terms_of_one_part_are_refused(term):
-    sch = Schedule(sums(term))
+    sch = Schedule(make_sum(term))
     assert list(candidates(sch.state, "reassociate")) == []
     refused(sch.reassociate, "C", match="is no sum of what it has so far and of")
 
 
 def test_what_is_no_sum_is_refused():
     none = "is no sum of what it has so far and of"
-    refused(Schedule(sums(TERMS["sum"][0], "int64")).reassociate, "C", match=none)
-    sch = Schedule(sums(TERMS["sum"][0]))
+    refused(Schedule(make_sum(TERMS["sum"][0], "int64")).reassociate, "C", match=none)
+    sch = Schedule(make_sum(TERMS["sum"][0]))
     sch.reassociate("C")
     refused(sch.reassociate, "C", match=none)  # it is done
     x, k = te.placeholder((4, 5), name="x"), te.reduce_axis(5, name="k")

@@ -7,6 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 from refusal import refused
+from small_programs import make_sum, value
 
 from schedule import Schedule
 from schedule.requests.candidates import candidates
@@ -14,15 +15,7 @@ from tensorir import interpret, te
 
 
 def scaled(dtype="float32", of=lambda a, b, s: a * b * s):
-    """C[i, j] = sum of `of` A[i, k], B[k, j] and S[k]."""
-    a, b = te.placeholder((5, 3), dtype, name="A"), te.placeholder((3, 7), dtype, name="B")
-    s, k = te.placeholder((3,), dtype, name="S"), te.reduce_axis(3, name="k")
-    c = te.compute((5, 7), lambda i, j: te.sum(of(a[i, k], b[k, j], s[k]), axis=k), name="C")
-    return te.create_prim_func([a, b, s, c], name="scaled")
-
-
-def value(sch):
-    return repr(sch.state.block("C").body.value)
+    return make_sum(of, dtype)
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))

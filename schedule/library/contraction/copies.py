@@ -54,7 +54,7 @@ def pack(sch: Schedule, c: Contraction, what: Pack, steps: tuple[int, ...], para
             rest.extend((step, own[d]) for d in axis.digits if d in own)
     axis = c.axes[what.axis]
     if not all(d in own for d in axis.digits):
-        raise Refusal(f"{operand.buffer!r} is read not at values of the axis alone; pack another")
+        raise Refusal(f"{operand.buffer!r} is not read at values of the axis alone; pack another")
     value = axis_text(axis, own)
     rest.sort(key=lambda item: item[0])
     dims = [f"({value}) // {what.width}", *(text for _, text in rest), f"({value}) % {what.width}"]
