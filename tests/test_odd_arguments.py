@@ -63,8 +63,7 @@ def test_what_a_compute_calls_is_the_callers():
 OF_SCHEDULES = [
     *(getattr(library, name) for name in (
         "find_contraction", "stage_axes", "in_axes", "with_result_on_axes", "find_winograd",
-        "find_dot_product", "find_tile_products", "tensorized_matmul", "tiled_matmul", "tile",
-        "cooperative_fetch",
+        "find_products", "tensorized_matmul", "tile", "cooperative_fetch",
     )),
     *(getattr(gpu, name) for name in (
         "boxes", "columns", "elementwise", "long_rows", "matmul", "online", "recurrence", "rows",

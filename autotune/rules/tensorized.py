@@ -121,10 +121,10 @@ def tensorized_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TensorizedPl
 
 
 def _plan(group: Group, cpu: Cpu, sch: Schedule, form: Form | None) -> TensorizedPlan | None:
-    found = library.find_dot_product(sch, group.block, cpu.target.features)
-    if found is None:
+    found = library.find_products(sch, group.block, cpu.target.features, tiles=False)
+    if not found:
         return None
-    name, roles = found
+    name, roles = max(found, key=lambda each: (each[1].lanes, each[0]))
     intrin = find_intrin(name)
     assert intrin is not None
     exact = not dtype.is_float(intrin.func.params[-1].dtype)

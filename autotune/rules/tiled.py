@@ -1,4 +1,4 @@
-"""Products of small types by products of tiles: schedule.library.tiled_matmul, open.
+"""Products of small types by products of tiles: schedule.library.tensorized_matmul, open.
 
 Which tiles of sums, how many below each other use one panel, how many panels a task has, and
 whether rows are copied in tiles are choices. The default is what takes the least time by the
@@ -111,7 +111,7 @@ class TiledPlan(OpenPlan):
             made = library.matrix_form(sch, *self.form, epilogue)
             copy, epilogue = made.copy, made.writer or epilogue
             copies += made.others
-        library.tiled_matmul(
+        library.tensorized_matmul(
             sch, self.group.block, own["tile"],
             tiles=own["tiles"], panels=own["panels"] or None, pack=own["pack"],
             copy=copy, turned=own["rows"] == "copied", epilogue=epilogue, parallel=parallel,
@@ -147,7 +147,7 @@ def _plan(
     sch: Schedule, group: Group, cpu: Cpu, trial: Schedule, form: Form | None
 ) -> TiledPlan | None:
     """The plan for what `trial` has become of `sch`; None where no intrinsic fits."""
-    products = library.find_tile_products(trial, group.block, cpu.target.features)
+    products = library.find_products(trial, group.block, cpu.target.features, tiles=True)
     if not products:
         return None
     roles = products[0][1]

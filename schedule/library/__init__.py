@@ -51,13 +51,11 @@ if TYPE_CHECKING:
     from schedule.library.tensorized_roles import TILE_SIDE as TILE_SIDE
     from schedule.library.tensorized_roles import Roles as Roles
     from schedule.library.tensorized_roles import Shape as Shape
-    from schedule.library.tensorized_roles import find_dot_product as find_dot_product
-    from schedule.library.tensorized_roles import find_tile_products as find_tile_products
+    from schedule.library.tensorized_roles import find_products as find_products
     from schedule.library.tensorized_roles import has_tiles as has_tiles
     from schedule.library.tensorized_tile import STRIP as STRIP
     from schedule.library.tile import fusible as fusible
     from schedule.library.tile import tile as tile
-    from schedule.library.tiled_matmul import tiled_matmul as tiled_matmul
     from schedule.library.tiled_rows import matrix_form as matrix_form
     from schedule.library.winograd.find import find_winograd as find_winograd
     from schedule.library.winograd.nests import WinogradPlan as WinogradPlan
@@ -86,12 +84,9 @@ __all__ = lazy_names(
         "schedule.library.contraction.stage": "stage_axes",
         "schedule.library.gpu.cooperative_fetch": "cooperative_fetch",
         "schedule.library.tensorized_matmul": "TensorizedMatmul tensorized_matmul",
-        "schedule.library.tensorized_roles": (
-            "Roles Shape TILE_SIDE find_dot_product find_tile_products has_tiles"
-        ),
+        "schedule.library.tensorized_roles": "Roles Shape TILE_SIDE find_products has_tiles",
         "schedule.library.tensorized_tile": "STRIP",
         "schedule.library.tile": "fusible tile",
-        "schedule.library.tiled_matmul": "tiled_matmul",
         "schedule.library.tiled_rows": "matrix_form",
         "schedule.library.winograd.find": "find_winograd",
         "schedule.library.winograd.nests": "WinogradPlan make_winograd",

@@ -1,21 +1,21 @@
-"""tensorized_matmul: a matrix product by a dot-product intrinsic, in tiles that fill registers."""
+"""tensorized_matmul: a matrix product by an intrinsic, in tiles whose sums stay in registers."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.places import store_of
 from schedule.library.tensorized_product import Product
-from schedule.library.tensorized_roles import DOT, Roles, known_intrinsic, roles_of
+from schedule.library.tensorized_roles import Roles, known_intrinsic, roles_of
 from schedule.library.tensorized_tile import STRIP
+from schedule.library.tile import fusible
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
 
 PACK = ("root", "panel", "block")
 """Where the second matrix can be packed: ahead of the product, by the task that uses a panel, or by
-each register tile, as many terms at a time as stay in the first-level cache."""
+each register tile of dot products, as many terms at a time as stay in the first-level cache."""
 STRIP_BYTES = 4
 """Bytes of the terms that a lane takes at once."""
 BLOCK_BYTES = 12 << 10
@@ -27,11 +27,13 @@ LEAST_STEPS = 8
 class TensorizedMatmul(NamedTuple):
     """The parts of the schedule, for steps that follow.
 
+    rows    the block that copies the first matrix for each task, if there is one
     packed  the block that packs the second matrix
     result  the block that writes the result, one register tile at a time
     loop    the loop over tasks: blocks of rows and panels of columns, parallel if asked for
     """
 
+    rows: BlockRef | None
     packed: BlockRef
     result: BlockRef
     loop: LoopRef
@@ -45,81 +47,118 @@ def tensorized_matmul(
     columns: int | None = None,
     *,
     tiles: int | None = None,
+    panels: int | None = None,
     pack: str = "root",
+    copy: str | None = None,
+    turned: bool = False,
     epilogue: str | None = None,
     parallel: bool = True,
     ahead: int = 0,
 ) -> TensorizedMatmul:
     """Schedule C[i, j] = sum of A[i, k] * B[k, j], or of A[i, k] * B[j, k], for `intrinsic`.
 
-    The intrinsic is one like "u8i8.dot_16x4": C[j] += sum of A[k] * B[j, k], for `lanes` columns
-    and `group` terms. B is packed into panels of [k / group][columns][group] elements, in which
-    tiles of `rows` x `columns` of C, kept in registers, move along k (Goto and van de Geijn 2008,
-    without their blocking of k). Extents need not divide: j and k are padded with zeros, and the
-    last rows have a shorter tile.
+    The intrinsic is a dot product like "u8i8.dot_16x4", C[j] += sum of A[k] * B[j, k], or a product
+    of tiles like "u8i8.tile_32x32x64", C[i, j] += sum of A[i, k, g] * B[k, j, g]. B is packed into
+    panels of [k / group][columns][group] elements, in which tiles of `rows` x `columns` of C, kept
+    in registers, move along k (Goto and van de Geijn 2008, without their blocking of k). Extents
+    need not divide: they are padded with zeros, but for the rows of dot products, of which the last
+    tile is shorter.
 
     A and C may have more rows, as in A[n, i, k], all operands those of a batch, and A and B more
     terms, as in the sum of A[n, y + r, x + s, k] * B[r, s, k, j], a convolution; where A is not
-    read at plain variables, `group` has to divide k and `columns` j.
+    read at plain variables, what would be padded has to divide.
 
-    columns   of a tile, a multiple of 16; None is what takes the least steps
-    rows      of a tile; None is what takes the least steps, up to 24 vectors of 16 lanes in a tile
+    rows, columns  of a tile, columns by 16; None is what takes the least steps, up to 24 vectors of
+              16 lanes in a tile. A product of tiles has its own
     tiles     that make a block of rows, used with one panel before the next one; None is some 100
               rows
-    pack      "root": B ahead of the product; "panel": each task its own panel, which is best where
-              one block of rows uses it and B is no constant; "block": each tile its own, for as
-              few rows as one tile has
+    panels    of a task that does products of tiles for a block of rows; None for all
+    pack      "root": B ahead of the product; "panel": each task its own panels, which is best where
+              one block of rows uses them and B is no constant; "block": each tile its own, for as
+              few rows as one tile of dot products has
+    copy      the block that alone makes A, if each task is to compute its rows of it
+    turned    whether A is copied in tiles: each of them lies in one piece of memory
     epilogue  an elementwise block that alone reads C, to be computed tile by tile
     parallel  whether tasks, packing and padding run in parallel
     ahead     bytes before they are used that panels of "root" are asked for, if at all
 
-    Raises ScheduleError where the block is no such product or the intrinsic none of that kind.
+    Raises ScheduleError where the block is no such product or the intrinsic computes none.
     """
     with all_or_nothing(sch, f"tensorized_matmul({str(block)!r}, {intrinsic!r})"):
-        roles = roles_of(sch, block, known_intrinsic(block, intrinsic, DOT))
-        high, wide = roles.tile(columns, rows, epilogue is not None)
-        fits = high > 0 and wide > 0 and wide % STRIP == 0 and wide % roles.lanes == 0
-        require(fits, block, f"{high} rows and {wide} columns are no tile: columns come by {STRIP}")
-        product = Product(sch, block, intrinsic, roles, wide, parallel)
-        product.check(tiles, pack, PACK, epilogue)
-        return _schedule(product, high, tiles or roles.block(high), pack, epilogue, ahead)
+        roles = roles_of(sch, block, known_intrinsic(block, intrinsic))
+        tile = roles.tile(columns, rows, epilogue is not None)
+        product = Product(sch, block, intrinsic, roles, *tile, parallel)
+        product.check(tiles, pack, PACK[: 2 if roles.by_tiles else 3], epilogue)
+        count = tiles or roles.block(product.rows)
+        return _schedule(product, count, panels, pack, copy, turned, epilogue, ahead)
 
 
 def _schedule(
-    product: Product, high: int, tiles: int, pack: str, epilogue: str | None, ahead: int
+    product: Product,
+    tiles: int,
+    panels: int | None,
+    pack: str,
+    copy: str | None,
+    turned: bool,
+    epilogue: str | None,
+    ahead: int,
 ) -> TensorizedMatmul:
-    sch, block, roles, columns = product.sch, product.block, product.roles, product.columns
-    by = {roles.column: columns, roles.depth: roles.group}
-    if not roles.plain:
-        for name, size in {roles.column: roles.columns, roles.depth: roles.terms}.items():
-            reason = f"loop {name!r} has {size} iterations, no multiple of {by[name]}"
-            hint = "its operands are read at sums of variables and cannot be padded"
-            require((size or 1) % by[name] == 0, block, reason, hint)
-    result, pads = product.padded(by, epilogue)
+    sch, roles = product.sch, product.roles
+    result, pads = product.padded(epilogue)
+    rows = product.copied_rows(pads, copy, turned)
     packed = product.in_panels(pack)
-    i0, i1, i2 = sch.split(roles.row, [None, tiles, min(high, max(1, roles.rows or high))])
-    j0, strip = sch.split(roles.column, [None, columns])
-    tasks, alone = [*roles.batch, *roles.outer, i0, j0], list[str]()
-    if pack != "root":
-        tasks, alone = [*roles.batch, j0], [*roles.outer, i0]
-    inner = [*alone, i1, *roles.windows, roles.depth, i2, strip]
-    loop, _ = product.in_tasks(tasks, inner)
+    i0, i1, i2 = sch.split(roles.row, [None, tiles, product.high])
+    j0, strip = sch.split(roles.column, [None, product.columns])
+    steps, tile, first = _in_tile(product, pack, i2, strip)
+    tasks, inside = _in_tasks(product, pack, panels, i0, j0)
+    inside += [i1, *map(LoopRef, roles.windows), *steps, *tile]
+    shared, alone = fusible(sch, [*map(LoopRef, roles.batch), *tasks])
+    sch.reorder(*shared, *alone, *inside)
+    loop = sch.fuse(*shared) if len(shared) > 1 else shared[0]
     sch.reverse_compute_at(result, i1)
-    j1, j2 = sch.split(strip, [None, roles.lanes])
-    *blocks, k0, k1 = sch.split(roles.depth, _depths(roles, columns, pack))
-    sch.reorder(*blocks, k0, i2, j1, j2, k1)
+    if rows is not None:
+        product.copy_at(rows, [loop, *alone][-1])
     if pack != "root":
-        product.pack_at(packed, LoopRef(blocks[0] if blocks else loop))
-    init = sch.decompose_reduction(block, [*roles.windows, *blocks, k0][0])
+        block_of_terms = steps[0] if steps[1:] else loop
+        product.pack_at(packed, inside[0] if roles.by_tiles else block_of_terms)
+    init = sch.decompose_reduction(product.block, [*roles.windows, *steps][0])
     if ahead and pack == "root":
-        source, step = store_of(sch, packed).buffer.name, columns * STRIP_BYTES
-        sch.prefetch(block, source, k0, max(1, ahead // step))
-    sch.tensorize(j2, product.intrinsic)
-    sch.vectorize(sch.get_loops(init)[-1])
-    sch.unroll(i2)
-    sch.unroll(j1)
-    product.finish(result, pads, loop)
-    return TensorizedMatmul(packed, result, loop)
+        source, step = store_of(sch, packed).buffer.name, product.columns * STRIP_BYTES
+        sch.prefetch(product.block, source, steps[-1], max(1, ahead // step))
+    sch.tensorize(first, product.intrinsic)
+    product.begin(init)
+    for row in tile[: tile.index(first)]:
+        sch.unroll(row)
+    product.finish(result, [name for name in pads if name != rows], loop)
+    return TensorizedMatmul(rows, packed, result, loop)
+
+
+def _in_tile(
+    product: Product, pack: str, i2: LoopRef, strip: LoopRef
+) -> tuple[list[LoopRef], list[LoopRef], LoopRef]:
+    """The loops over terms, those in a register tile, and which of these the intrinsic begins at:
+    a tile of rows and columns, or columns of one row, of which several are written out."""
+    sch, roles = product.sch, product.roles
+    if roles.by_tiles:
+        k0, k1, k2 = sch.split(roles.depth, [None, roles.at_once.steps, roles.group])
+        return [k0], [i2, strip, k1, k2], i2
+    j1, j2 = sch.split(strip, [None, roles.lanes])
+    *steps, k1 = sch.split(roles.depth, _depths(roles, product.columns, pack))
+    return steps, [i2, j1, j2, k1], j2
+
+
+def _in_tasks(
+    product: Product, pack: str, panels: int | None, i0: LoopRef, j0: LoopRef
+) -> tuple[list[LoopRef], list[LoopRef]]:
+    """The loops over tasks, and those over blocks of rows, or panels, that one task has: dot
+    products are of one panel, with all of its rows where the task packs it."""
+    outer = list(map(LoopRef, product.roles.outer))
+    if not product.roles.by_tiles:
+        return ([*outer, i0, j0], []) if pack == "root" else ([j0], [*outer, i0])
+    if not panels:
+        return [*outer, i0], [j0]
+    task, panel = product.sch.split(j0, [None, panels])
+    return [*outer, i0, task], [panel]
 
 
 def _depths(roles: Roles, columns: int, pack: str) -> list[int | None]:

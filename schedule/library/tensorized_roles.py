@@ -1,8 +1,8 @@
-"""Which products a dot-product intrinsic computes, and what part each loop of them plays."""
+"""Which products an intrinsic computes, and what part each loop of them plays."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -39,6 +39,11 @@ class Shape(NamedTuple):
     columns: int
     steps: int
     group: int
+
+    @property
+    def terms(self) -> int:
+        """Of each sum."""
+        return self.steps * self.group
 
 
 class Roles(NamedTuple):
@@ -83,10 +88,18 @@ class Roles(NamedTuple):
         """Terms of a column that lie side by side in the packed operand."""
         return self.at_once.group
 
+    @property
+    def by_tiles(self) -> bool:
+        """Whether the intrinsic computes several rows at once."""
+        return self.at_once.rows > 1
+
     def tile(
         self, columns: int | None = None, rows: int | None = None, epilogue: bool = False
     ) -> tuple[int, int]:
         """Rows and columns of a register tile, as far as they are not given."""
+        if self.by_tiles:
+            own = self.at_once
+            return own.rows if rows is None else rows, own.columns if columns is None else columns
         exact = not self.plain
         return dot_tile(self.lanes, self.columns, rows, columns, self.rows, exact, epilogue)
 
@@ -95,23 +108,14 @@ class Roles(NamedTuple):
         return block_tiles(self.rows, high)
 
 
-DOT, TILES = "dot product", "tile product"
-"""What intrinsics that compute products are: of one row and step, or of several."""
-
-
-def known_intrinsic(where: str, name: str, kind: str) -> TensorIntrin:
-    """The intrinsic of that name, which has to be of a kind; refuses others."""
+def known_intrinsic(where: str, name: str) -> TensorIntrin:
+    """The intrinsic of that name, which has to be one of products; refuses others."""
     intrin = find_intrin(name)
-    if intrin is not None and _kind(intrin) == kind:
+    if intrin is not None and product_shape(intrin) is not None:
         return intrin
-    every = ", ".join(n for n, each in INTRINS.items() if _kind(each) == kind)
-    reason = "not known" if intrin is None else f"no {kind}"
-    raise Illegal(where, f"intrinsic {name!r} is {reason}; {kind}s are {every}")
-
-
-def _kind(intrin: TensorIntrin) -> str:
-    shape = product_shape(intrin)
-    return "" if shape is None else DOT if shape.steps == 1 else TILES
+    every = ", ".join(n for n, each in INTRINS.items() if product_shape(each) is not None)
+    reason = "not known" if intrin is None else "none of products"
+    raise Illegal(where, f"intrinsic {name!r} is {reason}; those of products are {every}")
 
 
 def product_shape(intrin: TensorIntrin) -> Shape | None:
@@ -129,43 +133,29 @@ def product_shape(intrin: TensorIntrin) -> Shape | None:
 
 def has_tiles(features: Collection[str]) -> bool:
     """Whether a target with `features` has any product of tiles."""
-    return any(each.runs_on(features) and _kind(each) == TILES for each in INTRINS.values())
+    shapes = (product_shape(each) for each in INTRINS.values() if each.runs_on(features))
+    return any(shape is not None and shape.rows > 1 for shape in shapes)
 
 
 @checked
-def find_dot_product(
-    sch: Schedule, block: str, features: Collection[str]
-) -> tuple[str, Roles] | None:
-    """The widest dot product that a target with `features` has for a block, and its roles.
-
-    None where there is none: the block is to multiply and add elements of the types that the
-    intrinsic takes, in an order of axes that `tensorized_matmul` schedules.
-    """
-    found = _products(sch, block, features, DOT)
-    return max(found, key=lambda each: (each[1].lanes, each[0]), default=None)
-
-
-@checked
-def find_tile_products(
-    sch: Schedule, block: str, features: Collection[str]
+def find_products(
+    sch: Schedule, block: str, features: Collection[str], tiles: bool
 ) -> list[tuple[str, Roles]]:
-    """The products of tiles that a target has for a block, and its roles, for `tiled_matmul`."""
-    return list(_products(sch, block, features, TILES))
+    """The products, of `tiles` or dot products, that a target with `features` has for a block, and
+    its roles in each, for `tensorized_matmul`.
 
-
-def _products(
-    sch: Schedule, block: str, features: Collection[str], kind: str
-) -> Iterator[tuple[str, Roles]]:
-    """Intrinsics of a kind that a block can be computed by."""
-    factors = factors_of(sch.state.block(block))
-    if factors is None:
-        return
-    types = sorted(load.buffer.dtype for load in factors)
+    None where the block does not multiply and add elements of the types that an intrinsic takes, in
+    an order of axes that can be scheduled.
+    """
+    factors, found = factors_of(sch.state.block(block)), []
+    types = sorted(load.buffer.dtype for load in factors or ())
     for name, intrin in INTRINS.items():
+        shape = product_shape(intrin)
         fits = sorted(p.dtype for p in intrin.func.params[:2]) == types
-        if fits and intrin.runs_on(features) and _kind(intrin) == kind:
+        if fits and shape is not None and (shape.rows > 1) == tiles and intrin.runs_on(features):
             with suppress(Illegal):
-                yield name, roles_of(sch, block, intrin)
+                found.append((name, roles_of(sch, block, intrin)))
+    return found
 
 
 def roles_of(sch: Schedule, block: str, intrin: TensorIntrin) -> Roles:

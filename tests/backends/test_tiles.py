@@ -27,7 +27,7 @@ needs_tiles = pytest.mark.skipif(
 
 def tiled(parallel=True, sizes=(70, 66, 130), **options):
     sch = Schedule(product(*sizes, ("uint8", "int8", "int32")))
-    library.tiled_matmul(sch, "C", INTRINSIC, tiles=1, parallel=parallel, **options)
+    library.tensorized_matmul(sch, "C", INTRINSIC, tiles=1, parallel=parallel, **options)
     return sch
 
 

@@ -146,9 +146,9 @@ def test_tiles():
 
 
 REFUSED = [
-    ("C", "u8i8.dot_9x9", {}, "intrinsic 'u8i8.dot_9x9' is not known; dot products are"),
-    ("C", "f32.fma_16", {}, "intrinsic 'f32.fma_16' is no dot product"),
-    ("C", "i8.pack_4x16", {}, "intrinsic 'i8.pack_4x16' is no dot product"),
+    ("C", "u8i8.dot_9x9", {}, "intrinsic 'u8i8.dot_9x9' is not known; those of products are"),
+    ("C", "f32.fma_16", {}, "intrinsic 'f32.fma_16' is none of products"),
+    ("C", "i8.pack_4x16", {}, "intrinsic 'i8.pack_4x16' is none of products"),
     ("C", "u8i8.dot_16x4", {"columns": 24}, "6 rows and 24 columns are no tile"),
     ("C", "u8i8.dot_16x4", {"columns": 0}, "6 rows and 0 columns are no tile"),
     ("C", "u8i8.dot_16x4", {"rows": 0}, "0 rows and 64 columns are no tile"),

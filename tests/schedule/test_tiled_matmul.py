@@ -1,4 +1,4 @@
-"""tiled_matmul: right for every size and form, with sums in tiles, and nothing half done."""
+"""Products of tiles by tensorized_matmul: right for every size and form, and nothing half done."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def here(intrinsic):
 
 def tiled(sizes, intrinsic, by_columns=False, **options):
     sch = Schedule(product(*sizes, KINDS[intrinsic.partition(".")[0]], by_columns))
-    return sch, library.tiled_matmul(sch, "C", intrinsic, **options)
+    return sch, library.tensorized_matmul(sch, "C", intrinsic, **options)
 
 
 @pytest.mark.parametrize(("intrinsic", "sizes", "by_columns", "options"), CASES)
@@ -114,7 +114,7 @@ def test_matrix_form(name, turned):
     c = library.find_contraction(sch, "C", None, ())
     made = library.matrix_form(sch, c, c.spatial, None)
     assert made.copy is not None
-    library.tiled_matmul(
+    library.tensorized_matmul(
         sch, "C", "u8i8.tile_16x32x64", tiles=2, copy=made.copy, turned=turned, epilogue=made.writer
     )
     inputs = operands(func)
@@ -124,8 +124,8 @@ def test_matrix_form(name, turned):
 
 
 REFUSED = [
-    ("C", "u8i8.tile_9x9x9", {}, "intrinsic 'u8i8.tile_9x9x9' is not known; tile products are"),
-    ("C", "u8i8.dot_16x4", {}, "intrinsic 'u8i8.dot_16x4' is no tile product"),
+    ("C", "u8i8.tile_9x9x9", {}, "intrinsic 'u8i8.tile_9x9x9' is not known; those of products are"),
+    ("C", "u8i8.tile_32x32x64", {"rows": 16}, "a tile of 'u8i8.tile_32x32x64' has 32 rows and 32"),
     ("C", "u8i8.tile_32x32x64", {"tiles": 0}, "0 tiles are no block of rows; use 1 or more"),
     ("C", "u8i8.tile_32x32x64", {"pack": "block"}, "pack='block' is not one of root, panel"),
     ("C", "u8i8.tile_32x32x64", {"epilogue": "E"}, "epilogue 'E' is not what alone reads"),
@@ -139,14 +139,14 @@ def test_refusals_leave_the_schedule_alone(block, intrinsic, options, message):
     sch = Schedule(product(48, 64, 64, U8I8))
     before = sch.func
     with pytest.raises(ScheduleError, match=message):
-        library.tiled_matmul(sch, block, intrinsic, **options)
+        library.tensorized_matmul(sch, block, intrinsic, **options)
     assert sch.func is before and len(sch.trace) == 0
 
 
 def test_windows_want_another_form():
     sch = Schedule(FORMS["3x3"])
     with pytest.raises(ScheduleError, match="read at sums of variables"):
-        library.tiled_matmul(sch, "C", "u8i8.tile_32x32x64")
+        library.tensorized_matmul(sch, "C", "u8i8.tile_32x32x64")
 
 
 @pytest.mark.skipif(
