@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from tensorir.arith import Analyzer
@@ -14,7 +14,7 @@ from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.gpu.axes import has_threads
 from tensorir.passes.rewriting import with_body
 from tensorir.stmt import Alloc, Exchange, Extern, For, ForKind, Stmt, Store, replace
-from tensorir.visit import map_children, map_loads, map_own_exprs, walk
+from tensorir.visit import map_children, map_loads, map_own_exprs, variables, walk
 
 
 def compact_registers(func: PrimFunc) -> PrimFunc:
@@ -26,17 +26,15 @@ def compact_registers(func: PrimFunc) -> PrimFunc:
                 for j in unrolled(4):      ->          for j in unrolled(4):
                     R[i * 32 + j] = ...                    R[i * 4 + j] = ...
 
-    All accesses have to go through the same places: loops of as many steps, as far apart. Registers
-    have no addresses, so an array with gaps would be in memory wherever a loop is not written out.
+    All accesses have to go through the same places: loops of as many steps, as far apart, or
+    quotients and remainders of such (`R[i // 4 * 32 + i % 4]`). Registers have no addresses, so an array with gaps would be in memory wherever a loop is not written out.
     Requires place_buffers, and that buffers are not flat.
     """
     if not has_threads(func.body):
         return func
     analyzer = function_analyzer(func)
-    loops = {s.var: s.extent for s in walk(func.body) if isinstance(s, For)}
     shared = {s.var for s in walk(func.body) if isinstance(s, For) and s.kind is ForKind.THREAD}
-    own = {var: n for var, extent in loops.items() if (n := int_value(extent)) is not None}
-    own = {var: n for var, n in own.items() if var not in shared}
+    own = {s.var for s in walk(func.body) if isinstance(s, For)} - shared
 
     def visit(stmt: Stmt) -> Stmt:
         result = map_children(stmt, visit)
@@ -56,28 +54,29 @@ class _Digit:
     value: Expr
 
 
-def _digits(index: Expr, own: Mapping[Var, int], analyzer: Analyzer) -> list[_Digit] | None:
+def _digits(index: Expr, own: Set[Var], analyzer: Analyzer) -> list[_Digit] | None:
     """The places of an index, furthest apart first; None where it is no sum of such."""
     form = analyzer.linear(index)
-    if form.const or any(var not in own or n < 1 for var, n in form.terms.items()):
+    if form.const or any(n < 1 or not variables(e) <= own for e, n in form.terms.items()):
         return None
-    terms = sorted(form.terms.items(), key=lambda item: (item[1], item[0].name))  # type: ignore[attr-defined]
     found: list[_Digit] = []
-    for var, stride in terms:
-        assert isinstance(var, Var)
-        extent = own[var]
+    for atom, stride in sorted(form.terms.items(), key=lambda term: term[1]):
+        low, high = analyzer.bounds(atom)
+        if low != 0 or high is None:
+            return None
+        extent = high + 1
         last = found[-1] if found else None
         if last is not None and stride < last.stride * last.extent:
             return None
         if last is not None and stride == last.stride * last.extent:
-            value = var * last.extent + last.value
+            value = atom * last.extent + last.value
             found[-1] = _Digit(last.stride, last.extent * extent, value)
         elif extent > 1:
-            found.append(_Digit(stride, extent, var))
+            found.append(_Digit(stride, extent, atom))
     return found[::-1]
 
 
-def _compact(alloc: Alloc, own: Mapping[Var, int], analyzer: Analyzer) -> Alloc:
+def _compact(alloc: Alloc, own: Set[Var], analyzer: Analyzer) -> Alloc:
     buffer = alloc.buffer
     uses = accesses_of(alloc.body, buffer)
     if not uses or any(isinstance(use.path[-1], Extern) for use in uses):
@@ -99,7 +98,7 @@ def _compact(alloc: Alloc, own: Mapping[Var, int], analyzer: Analyzer) -> Alloc:
 
 
 def _moved(
-    alloc: Alloc, sizes: Mapping[int, int], own: Mapping[Var, int], analyzer: Analyzer
+    alloc: Alloc, sizes: Mapping[int, int], own: Set[Var], analyzer: Analyzer
 ) -> Alloc:
     old = alloc.buffer
     shape = tuple([const(sizes[n]) if n in sizes else s for n, s in enumerate(old.shape)])

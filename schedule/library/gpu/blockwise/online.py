@@ -16,6 +16,7 @@ from schedule.library.gpu.steps import (
     bind_kernel,
     fuse_for_blocks,
     in_order_of_reads,
+    last_axis,
     vector_of,
     write_out,
 )
@@ -142,7 +143,7 @@ class _Online(Stages):
                 continue
             copy = str(sch.cache_read(name, load.buffer.name, "shared"))
             sch.compute_at(copy, self.time if used & moves else grid[-1])
-            if load.indices[-1] in terms:  # lanes read elements of different rows
+            if load.indices[last_axis(load.buffer)] in terms:  # lanes read elements of different rows
                 self.align(copy, Gpu.access_bytes)
             found.append(copy)
         return found
@@ -151,9 +152,9 @@ class _Online(Stages):
         """Put rows of what a block makes so many bytes further than a multiple of all banks."""
         (buffer,) = self.writes(name)
         size = dtype.itemsize(buffer.dtype)
-        if buffer.ndim > 1:
+        if rows := last_axis(buffer):
             banks = Gpu.banks * Gpu.bank_bytes // size
-            self.sch.storage_align(name, buffer.name, buffer.ndim - 2, banks, apart // size)
+            self.sch.storage_align(name, buffer.name, rows - 1, banks, apart // size)
 
     def scope(self, buffer: Buffer) -> str:
         """Registers for what has more dimensions than rows have, if no sum of products reads it."""
