@@ -7,9 +7,9 @@ from operator import is_
 
 from tensorir.arith import Analyzer
 from tensorir.arith.regions.iter_map import determines_all
-from tensorir.expr import conjuncts
+from tensorir.expr import Var, conjuncts, const
 from tensorir.stmt import For, ForKind, If, Stmt, Store, replace
-from tensorir.visit import loads, map_children, variables
+from tensorir.visit import loads, map_children, substitute, variables
 
 
 def asked_first(stmt: Stmt, analyzer: Analyzer) -> Stmt:
@@ -22,8 +22,10 @@ def asked_first(stmt: Stmt, analyzer: Analyzer) -> Stmt:
                     R[i, j] = ...                           R[i, j] = ...
 
     So that a condition can stand around the other loops: it is asked 4 times, not 32, and what it
-    lets be read is read once for all registers beside it. Loops are exchanged where each of their
-    iterations has a register of its own, which nothing else of the nest reads.
+    lets be read is read once for all registers beside it. Outermost are loops with conditions that
+    may be false in the first iteration too: below them the others are true there, and keep nothing
+    from being read ahead. Loops are exchanged where each of their iterations has a register of its
+    own, which nothing else of the nest reads.
     """
     if not isinstance(stmt, For) or stmt.kind is not ForKind.UNROLLED:
         return map_children(stmt, lambda child: asked_first(child, analyzer))
@@ -35,10 +37,21 @@ def asked_first(stmt: Stmt, analyzer: Analyzer) -> Stmt:
         return map_children(stmt, lambda child: asked_first(child, analyzer))
     for first in range(len(nest)):
         if not inner.cond.has_loads and _is_own(inner.then, nest[first:], analyzer):
-            asked = {v for c in conjuncts(inner.cond) for v in variables(c)}
-            own = sorted(nest[first:], key=lambda loop: loop.var not in asked)
+            asked = _asked(inner, nest[first:], analyzer)
+            own = sorted(nest[first:], key=lambda loop: asked.get(loop.var, 2))
             return _nested([*nest[:first], *own], inner)
     return stmt
+
+
+def _asked(stmt: If, nest: Sequence[For], analyzer: Analyzer) -> dict[Var, int]:
+    """Variables that conditions speak of, with 0 for those of one that is not known to be true
+    where all loops of the nest begin, and 1 for others."""
+    begin = {loop.var: const(0) for loop in nest}
+    asked: dict[Var, int] = {}
+    for part in conjuncts(stmt.cond):
+        sure = int(analyzer.prove(substitute(part, begin)))
+        asked |= {v: min(sure, asked.get(v, sure)) for v in variables(part)}
+    return asked
 
 
 def _is_own(store: Store, nest: Sequence[For], analyzer: Analyzer) -> bool:

@@ -27,7 +27,8 @@ def compact_registers(func: PrimFunc) -> PrimFunc:
                     R[i * 32 + j] = ...                    R[i * 4 + j] = ...
 
     All accesses have to go through the same places: loops of as many steps, as far apart, or
-    quotients and remainders of such (`R[i // 4 * 32 + i % 4]`). Registers have no addresses, so an array with gaps would be in memory wherever a loop is not written out.
+    quotients and remainders of such (`R[i // 4 * 32 + i % 4]`). Registers have no addresses, so an
+    array with gaps would be in memory wherever a loop is not written out.
     Requires place_buffers, and that buffers are not flat.
     """
     if not has_threads(func.body):

@@ -7,7 +7,7 @@ import pytest
 
 from backends import build
 from tensorir import For, parse, walk
-from tensorir.arith import Analyzer
+from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.gpu.asked_first import asked_first
 
 NEST = """
@@ -25,7 +25,7 @@ def f(A: f32[4, 64], B: f32[4, 4, 32]):
 
 def order(cond, line, scope="local"):
     func = parse(NEST.format(cond=cond, line=line, scope=scope))
-    made = asked_first(func.body, Analyzer())
+    made = asked_first(func.body, function_analyzer(func))
     return "".join(s.var.name for s in walk(made) if isinstance(s, For) and s.thread is None)
 
 
@@ -35,6 +35,8 @@ def order(cond, line, scope="local"):
         ("j * 8 + t < 29", "R[i, j] = R[i, j] + A[i, t]", "local", "kji"),
         ("j * 8 + t < 29 and i < t", "R[i, j] = R[i, j] + A[i, t]", "local", "kij"),
         ("i * 8 + t < 29", "R[i, j] = R[i, j] + A[i, t]", "local", "kij"),
+        ("i * 32 + t < 99 and j + t < 9", "R[i, j] = R[i, j] + A[i, t]", "local", "kji"),
+        ("j * 32 + t < 99 and i + t < 9", "R[i, j] = R[i, j] + A[i, t]", "local", "kij"),
         ("k < t", "R[i, j] = A[i, t]", "local", "kij"),  # the last of the k stays the last
         ("j * 8 + t < 29", "R[j, 0] = R[j, 0] + A[i, t]", "local", "kij"),  # a sum over i
         ("j * 8 + t < 29", "R[i, j] = R[j, i] + A[i, t]", "local", "kij"),
