@@ -34,6 +34,8 @@ class Gpu:
     roomy_registers: ClassVar[int] = Architecture.registers // (4 * Architecture.partitions * WARP)
     """Registers of a thread that leave room for four warps in each partition of a multiprocessor.
     """
+    most_held: ClassVar[int] = roomy_registers // 2
+    """Elements of what a thread reads again that it keeps in registers, at most."""
 
     target: Target
 

@@ -39,7 +39,7 @@ KNOWN = {
     "autotune/rules/find_chain.py": {"IDLE": SHAPE, "LONG_ROW": SHAPE},
     "autotune/rules/gpu/tile_cycles.py": {
         "LATENCY": TILES, "LAUNCH": TILES, "WAIT": TILES, "SECTORS": TILES,
-        "MOST_REGISTERS": TILES, "SHUFFLE": TILES, "MOST_HELD": SHAPE,
+        "MOST_REGISTERS": TILES, "SHUFFLE": TILES,
     },
     "autotune/rules/gpu/tiles.py": {
         "OWN": SHAPE, "LANES": SHAPE, "SPLITS": SHAPE, "LARGE": SHAPE,
@@ -66,9 +66,9 @@ KNOWN = {
     "autotune/rules/tiled.py": {"MANY_TASKS": SHAPE},
     "schedule/library/contraction/partial.py": {"FEW": SHAPE},
     "autotune/rules/gpu/windows.py": {"ROOM": SHAPE, "LEAST": SHAPE, "MOST_TERMS": SHAPE},
-    "schedule/library/gpu/windows.py": {"WRITTEN_OUT": SHAPE, "MOST_HELD": SHAPE},
+    "schedule/library/gpu/windows.py": {"WRITTEN_OUT": SHAPE},
     "schedule/library/gpu/tiles.py": {
-        "WRITTEN_OUT": SHAPE, "MOST_HELD": SHAPE, "FETCHED": SHAPE,
+        "WRITTEN_OUT": SHAPE, "FETCHED": SHAPE,
     },
     "schedule/library/gpu/in_rows/rows.py": {"REGISTERS": SHAPE},
     "schedule/library/gpu/blockwise/online.py": {"WRITTEN_OUT": SHAPE},

@@ -35,9 +35,6 @@ SHUFFLE = 30.0
 WAIT = 20.0
 """Cycles in which warps that wait for each other compute nothing."""
 
-MOST_HELD = 64
-"""Elements of an operand that are kept in registers for a step, at most."""
-
 PARTS = 4.0
 """Parts of a multiprocessor: each computes for warps of its own, and is idle without one."""
 
@@ -213,7 +210,7 @@ class TileColumns:
         held = np.zeros(len(self.plans), np.int64)
         for axes, staged in zip(self.c.moving, self.staged):
             count = self._own(axes)
-            held += np.where(staged | (count > MOST_HELD), 0, count)
+            held += np.where(staged | (count > Gpu.most_held), 0, count)
         return held
 
     @cached_property
@@ -265,7 +262,7 @@ class TileColumns:
         reads = self._own(self.c.moving[operand])
         for count in (2, 4, 8, 16):
             if count * size <= Gpu.access_bytes:
-                wide[(near % count == 0) & (reads <= MOST_HELD)] = count
+                wide[(near % count == 0) & (reads <= Gpu.most_held)] = count
         apart = (size * s for s in o.strides if s not in (0, 1, None))
         within = 1.0 - gcd(Gpu.sector_bytes, *apart) / Gpu.sector_bytes
         sectors = np.ones(len(self.plans))

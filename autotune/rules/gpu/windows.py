@@ -121,6 +121,14 @@ class Surroundings:
         """Elements of the sectors that so many neighbours are in, anywhere or from one on."""
         return count + self.sector - 1 if within else ceil(count / self.sector) * self.sector
 
+    def reads(self, tile: Tile) -> float:
+        """Elements that a thread reads of shared memory for one of its own: each once, if there are
+        registers for all of them."""
+        _, own = tile
+        count = prod(own)
+        once = prod(side.read(n) for side, n in zip(self.sides, own))
+        return (once if once <= Gpu.most_held else self.places * count) / count
+
     def pays(self, tile: Tile) -> bool:
         """Whether a box reads much less than its results do one by one; sums always have terms
         beside each other that lanes read together in this way."""
@@ -255,7 +263,7 @@ def tile_of(around: Surroundings, threads: int, room: int, run: int = 1) -> Tile
             if cost < 0.999 * least or (best is None and prod(box) < LEAST * threads):
                 least, best = min(cost, least), larger
         if best is None:
-            return _shared_out(box, threads)
+            return min(_shares(around, box, threads), key=around.reads)
         box = best
 
 
@@ -264,13 +272,20 @@ def _larger(count: int, extent: int) -> int:
     return ceil(extent / ceil(extent / min(2 * count, extent)))
 
 
-def _shared_out(box: Sequence[int], threads: int) -> Tile:
+def _shares(around: Surroundings, box: Sequence[int], threads: int) -> list[Tile]:
+    """How threads may share a box: those of outer axes get what inner ones leave, or those along
+    which results read their surroundings get what the others do."""
+    inner = sorted(range(len(box) - 1), reverse=True)
+    apart = sorted(inner, key=lambda n: around.sides[n].reach > 0)
+    return [_shared_out(box, threads, [len(box) - 1, *order]) for order in (inner, apart)]
+
+
+def _shared_out(box: Sequence[int], threads: int, order: Sequence[int]) -> Tile:
     """The threads along each axis, a power of two of them, and what each has."""
-    sides, left = list[int](), threads
-    for count in reversed(box):
-        side = min(left, 1 << (count - 1).bit_length())
-        sides.insert(0, side)
-        left //= side
+    sides, left = [1] * len(box), threads
+    for n in order:
+        sides[n] = min(left, 1 << (box[n] - 1).bit_length())
+        left //= sides[n]
     sides[-1] *= max(1, Gpu.warp // prod(sides))
     return tuple(sides), tuple(ceil(count / side) for count, side in zip(box, sides))
 

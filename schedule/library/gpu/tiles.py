@@ -44,9 +44,6 @@ from tensorir import ADDRESSES, Gpu, IterKind, body_loads, dtype
 WRITTEN_OUT = 1024
 """Operations of a thread in one step that are written out, at most."""
 
-MOST_HELD = 64
-"""Elements of an operand that a thread keeps in registers, at most."""
-
 FETCHED = 32
 """Elements of a thread that are asked for together, at most."""
 
@@ -216,7 +213,7 @@ class _Tiles:
             near = any(cut.own > 1 for cut, step in zip(cuts, o.strides) if step == 1)
             if n in self.plan.shared or names.count(o.buffer) > 1 or None in o.strides:
                 continue
-            if 1 < own <= MOST_HELD and (again > 1 or near):
+            if 1 < own <= Gpu.most_held and (again > 1 or near):
                 found.append(o.buffer)
         return found
 

@@ -25,9 +25,6 @@ from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
 from tensorir import Analyzer, Block, Buffer, Expr, Gpu, IterKind, checked, slope, variables
 
-MOST_HELD = 64
-"""Elements of an array that a thread keeps in registers, at most."""
-
 WRITTEN_OUT = 64
 """Terms of a thread that are written out, at most."""
 
@@ -188,7 +185,7 @@ class _Windows(NamedTuple):
         sch.compute_at(near, thread)
         loops = own_loops(sch, near)
         used = self.length([*own, *own_loops(sch, self.block)])
-        if self.length(loops) > min(MOST_HELD, used - 1):
+        if self.length(loops) > min(Gpu.most_held, used - 1):
             sch.undo(len(sch.trace) - start)
             return
         write_out(sch, loops)

@@ -22,6 +22,7 @@ from tensorir.passes.gpu.vector_accesses import BITS, is_aligned
 from tensorir.passes.rewriting import fresh_names, with_body
 from tensorir.passes.vectors.widen import Lanes, NotVectorizable
 from tensorir.stmt import Alloc, For, ForKind, If, Seq, Stmt, Store, replace, seq
+from tensorir.targets.gpu import Gpu
 from tensorir.vector_expr import Ramp
 from tensorir.visit import (
     certain_loads,
@@ -31,9 +32,6 @@ from tensorir.visit import (
     stmt_exprs,
     substitute,
 )
-
-MOST_HELD = 64
-"""Elements that a thread keeps of one read of a nest, at most."""
 
 
 def hold_reads(func: PrimFunc) -> PrimFunc:
@@ -217,7 +215,7 @@ class _Nest:
         places = [*inside, *[near][: near < len(self.levels)]]
         loops = [level for n in places if isinstance(level := self.levels[n], For)]
         held = prod(loop.const_extent or 1 for loop in loops)
-        if held > MOST_HELD or (not again and lanes == 1):
+        if held > Gpu.most_held or (not again and lanes == 1):
             return []
         array = Buffer(fresh(f"{load.buffer.name}_held"), (const(held),), load.dtype, "local")
         return [_Copy(load, array, depth, loops, lanes)]
