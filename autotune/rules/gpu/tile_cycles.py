@@ -71,7 +71,8 @@ class TileCounts:
     @property
     def tiles(self) -> list[library.gpu.StagedTile]:
         """What is fetched to shared memory."""
-        return [self.of.tiles[n][self.row] for n in self.plan.shared]
+        every = [self.of.tiles[n] for n in self.plan.shared]
+        return [found[places[self.row]] for found, places in every]
 
     @property
     def text(self) -> str:
@@ -121,7 +122,8 @@ class TileCounts:
 class TileColumns:
     """What several plans for one contraction take; `rough` before banks are looked at.
 
-    tiles  for each operand that one of them fetches to shared memory its tile in each plan
+    tiles  for each operand that one of them fetches to shared memory the different tiles, and
+           which of them each plan has
     """
 
     def __init__(
@@ -129,7 +131,7 @@ class TileColumns:
         c: library.Contraction,
         gpu: Gpu,
         plans: Sequence[library.gpu.TilePlan],
-        tiles: Mapping[int, Sequence[library.gpu.StagedTile]],
+        tiles: Mapping[int, tuple[Sequence[library.gpu.StagedTile], Sequence[int]]],
         rough: bool = False,
     ) -> None:
         self.c, self.gpu, self.plans, self.tiles, self.rough = c, gpu, plans, tiles, rough
@@ -162,8 +164,8 @@ class TileColumns:
 
     def _tile(self, n: int, of: Callable[[library.gpu.StagedTile], float]) -> Column:
         """A number of the tile of an operand in each plan; 0 where it has none."""
-        every = [of(tile) if held else 0 for tile, held in zip(self.tiles[n], self.staged[n])]
-        return np.array(every, np.float64)
+        tiles, places = self.tiles[n]
+        return np.where(self.staged[n], np.array(list(map(of, tiles)), np.float64)[places], 0.0)
 
     @cached_property
     def blocks(self) -> npt.NDArray[np.int64]:
@@ -238,8 +240,9 @@ class TileColumns:
         fits = (registers <= min(MOST_REGISTERS, gpu.registers_per_thread)) & (
             (self.shared <= gpu.shared_most) & (threads <= gpu.threads_per_block)
         )
-        known = zip(fits.tolist(), threads.tolist(), registers.tolist(), self.shared.tolist())
-        return np.array([fit and gpu.blocks_at_once(t, r, int(s)) for fit, t, r, s in known], int)
+        asked = list(zip(threads.tolist(), registers.tolist(), self.shared.tolist()))
+        found = {need: gpu.blocks_at_once(*map(int, need)) for need in set(asked)}
+        return np.where(fits, [found[need] for need in asked], 0)
 
     @cached_property
     def loaded(self) -> Column:

@@ -160,7 +160,7 @@ class _Search:
         whole sectors of their rows."""
         plan, cuts, laid = counts.plan, list(counts.plan.cuts), []
         for n in self.can_be_laid:
-            o, now = self.c.operands[n], self.tile(n, plan, True)
+            o, now = self.c.operands[n], self.tile(n, plan)
             after = library.gpu.StagedTile(self.alone_laid[n], plan, n)
             saved = counts.blocks * counts.steps * (now.sectors - after.sectors)
             if saved > library.gpu.copied_bytes(self.c, n) / Gpu.sector_bytes:
@@ -175,7 +175,7 @@ class _Search:
     def from_sectors(self, plan: library.gpu.TilePlan) -> library.gpu.TilePlan:
         """The same with rows fetched from where their sectors begin, if there are such."""
         found = replace(plan, sectors=True)
-        every = (self.tile(n, found, True) for n in plan.shared)
+        every = (self.tile(n, found) for n in plan.shared)
         return found if any(tile.from_sectors for tile in every) else plan
 
     @cached_property
@@ -231,22 +231,29 @@ class _Search:
         """What plans take, of those that can be launched; `rough` before banks are looked at."""
         every = list(plans)
         used = {n for plan in every for n in plan.shared}
-        tiles = {n: [self.tile(n, plan, rough) for plan in every] for n in sorted(used)}
+        tiles = {n: self.different_tiles(n, every, rough) for n in sorted(used)}
         return TileColumns(self.c, self.gpu, every, tiles, rough).rows()
 
-    def tile(
-        self, n: int, plan: library.gpu.TilePlan, rough: bool
-    ) -> library.gpu.StagedTile:
-        """What a plan fetches of an operand; if `rough` by sizes alone. Of axes that do not move it
-        nothing matters but the lanes that read the same."""
-        laid, cuts = n in plan.laid, plan.cuts
-        own = [cuts[axis] for axis in self.c.moving[n]]
-        how = [cut.total for cut in own] if rough else [*own, *[cut.lanes for cut in cuts]]
-        key = (n, laid, plan.sectors, *how)
-        if key not in self.known:
-            c = self.alone_laid[n] if laid else self.c
-            self.known[key] = library.gpu.StagedTile(c, plan, n)
-        return self.known[key]
+    def different_tiles(
+        self, n: int, plans: Sequence[library.gpu.TilePlan], rough: bool
+    ) -> tuple[list[library.gpu.StagedTile], list[int]]:
+        """What plans fetch of an operand, of several alike the first, and which each has; if
+        `rough` by sizes alone. Of axes that do not move it nothing matters but the lanes that read
+        the same."""
+        keys = list[tuple[object, ...]]()
+        for plan in plans:
+            cuts = plan.totals if rough else plan.cuts
+            lanes = () if rough else [cut.lanes for cut in plan.cuts]
+            own = [cuts[axis] for axis in self.c.moving[n]]
+            keys.append((n, n in plan.laid, plan.sectors, *own, *lanes))
+            if keys[-1] not in self.known:
+                self.known[keys[-1]] = self.tile(n, plan)
+        places = {key: at for at, key in enumerate(dict.fromkeys(keys))}
+        return [self.known[key] for key in places], [places[key] for key in keys]
+
+    def tile(self, n: int, plan: library.gpu.TilePlan) -> library.gpu.StagedTile:
+        """What a plan fetches of an operand."""
+        return library.gpu.StagedTile(self.alone_laid[n] if n in plan.laid else self.c, plan, n)
 
     @cached_property
     def windows(self) -> list[int]:
@@ -346,9 +353,9 @@ class _Search:
             if kind != 2 and spread and len(axes) > 1:
                 order = [*axes[1:], axes[0]]
             for n in order:
-                held = found[n][0] * found[n][1] * found[n][2]
-                room = ceil(self.extent(n) / held)
-                take = 1
+                if count == 1:
+                    break
+                room, take = ceil(self.extent(n) / prod(found[n])), 1
                 while take < count and take < room:
                     take *= 2
                 found[n][kind] *= take

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import count
 from math import gcd, prod
-
-import numpy as np
 
 from schedule.errors import Refusal
 from schedule.library.contraction.axes import FAR, Contraction, Digit, Operand
-from schedule.library.gpu.memory.banks import Places, asked
+from schedule.library.gpu.memory.banks import tile_pitch, tile_weights
 from schedule.library.gpu.tile_plan import TilePlan
 from tensorir import Gpu, dtype
 
@@ -59,7 +56,7 @@ class StagedTile:
         o, c = self.c.operands[self.operand], self.c
         found = []
         for n in self.axes:
-            steps = tuple(int(m == n) for m in range(len(c.axes)))
+            steps = _step_of(n, len(c.axes))
             found.append(TileDim(n, True, steps, self._extent(steps), o.strides[n]))
         alone = self.operand in self.plan.gathered  # a copy of axes has no other dimensions
         for first, last, moved, stride in () if alone else _taken_as_one(o, self.axes):
@@ -73,11 +70,12 @@ class StagedTile:
 
     def _extent(self, steps: Sequence[int | None]) -> int:
         reach = 1
-        for n, step in enumerate(steps):
-            size, extent = self.plan.cuts[n].total, self.c.axes[n].extent
-            size = size if extent is None else min(size, extent)
+        for step, size, axis in zip(steps, self.plan.totals, self.c.axes):
+            if step == 0:
+                continue
+            size = size if axis.extent is None else min(size, axis.extent)
             if step is None and size > 1:
-                return extent or size
+                return axis.extent or size
             reach += abs(step or 0) * (size - 1)
         return reach
 
@@ -131,63 +129,24 @@ class StagedTile:
 
     @cached_property
     def _pitched(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        unit = max(1, Gpu.bank_bytes // self.item)
-        factor = Gpu.banks * Gpu.bank_bytes // self.item
-        every = range(0, factor, max(unit, self.vector if self.straight else 1))
-        offsets = sorted(every, key=lambda n: n % (4 * unit) != 0)
-        ways = self._ways(factor, offsets)
-        both = ways.sum(1)
-        free = np.flatnonzero(both == 2)
-        best = int(free[0]) if len(free) else min(zip(both.tolist(), offsets, count()))[2]
-        read, written = ways[best].tolist()
-        return (factor, offsets[best]), (read, written)
+        lanes = [(n, cut) for n, cut in enumerate(self.plan.cuts) if cut.lanes > 1]
+        moved = [[(dim.steps[n] or 0) * cut.elements for dim in self.dims] for n, cut in lanes]
+        alone = [0] * len(self.dims)  # where a warp has one lane
+        return tile_pitch(
+            self.extents, tuple([self.dims.index(dim) for dim in self.in_memory]), self.apart,
+            self.item, self.vector, self.straight, tuple([cut.lanes for _, cut in lanes]) or (1,),
+            tuple(map(tuple, moved or [alone])),
+        )  # fmt: skip
 
-    def weights(self, factor: int = 1, offset: int = 0) -> list[int]:
-        """Elements between neighbours of each dimension in shared memory."""
-        found: list[int] = self._weights_for(factor, np.array([offset]))[0].tolist()
-        return found
-
-    def _weights_for(self, factor: int, offsets: Places) -> Places:
-        """The same for several offsets, one a row."""
-        found = [np.ones(len(offsets), np.int64)]
-        for n in range(len(self.dims) - 1, 0, -1):
-            pitch = found[0] * self.dims[n].extent
-            if n - 1 == self.apart and factor > 1:
-                pitch = pitch + (offsets - pitch) % factor
-            found.insert(0, pitch)
-        return np.stack(found, 1)
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """Of the dimensions, as they lie in shared memory."""
+        return tuple([dim.extent for dim in self.dims])
 
     @cached_property
     def straight(self) -> bool:
         """Whether neighbours in memory are neighbours in shared memory, and move together."""
         return bool(self.dims) and self.dims[-1] == self.in_memory[-1]
-
-    @cached_property
-    def _lanes(self) -> Places:
-        """Where along each dimension, one a column, the lanes of a warp read for the sums."""
-        cuts = self.plan.cuts
-        moved = [
-            [(step or 0) * cut.elements for cut, step in zip(cuts, dim.steps)] for dim in self.dims
-        ]
-        return _first([cut.lanes for cut in cuts]) @ np.array(moved, np.int64).T
-
-    @cached_property
-    def _copies(self) -> Places:
-        """Where along each dimension, in the order of the operand, the lanes of a warp write."""
-        *others, last = [dim.extent for dim in self.in_memory]
-        places = _first([*others, -(-last // self.vector)])
-        places[:, -1] *= self.vector
-        return places
-
-    def _ways(self, factor: int, offsets: Sequence[int]) -> Places:
-        """`met` for several offsets, two columns."""
-        weights = self._weights_for(factor, np.array(offsets, np.int64))
-        places = [(dim.source, dim.axis) for dim in self.dims]
-        near = weights[:, [places.index((dim.source, dim.axis)) for dim in self.in_memory]]
-        at_once = Gpu.warp // self.vector if self.straight else Gpu.warp
-        read = asked(weights @ self._lanes.T, self.item)
-        written = asked(near @ self._copies.T, self.item, at_once)
-        return np.stack([read.max(1), written.max(1)], 1)
 
     @cached_property
     def vector(self) -> int:
@@ -247,8 +206,8 @@ class StagedTile:
     def bytes(self) -> int:
         """Of shared memory, padding of its pitch included."""
         factor, offset = self.pitch
-        weights = self.weights(factor, offset)
-        return weights[0] * self.dims[0].extent * self.item if self.dims else self.item
+        (weights,) = tile_weights(self.extents, self.apart, factor, [offset]).tolist()
+        return int(weights[0]) * self.dims[0].extent * self.item
 
     @cached_property
     def sectors(self) -> float:
@@ -285,15 +244,15 @@ class StagedTile:
         return None not in sizes and dim.extent >= prod(size or 0 for size in sizes)
 
 
-def _first(extents: Sequence[int]) -> Places:
-    """The first iterations of nested loops that the lanes of a warp have: a row for each lane."""
-    lanes = np.arange(min(Gpu.warp, prod(extents)))
-    return np.stack(np.unravel_index(lanes, extents), 1)
-
-
 def _is_window(dim: TileDim) -> bool:
     """Whether several axes move along it."""
     return sum(step != 0 for step in dim.steps) > 1
+
+
+@lru_cache(maxsize=OPERANDS)
+def _step_of(axis: int, axes: int) -> tuple[int, ...]:
+    """How far an index that is one of some axes moves along each."""
+    return tuple([int(n == axis) for n in range(axes)])
 
 
 @lru_cache(maxsize=OPERANDS)

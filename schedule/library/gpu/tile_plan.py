@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 
@@ -54,6 +55,11 @@ class TilePlan:
     along: int = 0
     laid: tuple[int, ...] = ()
     sectors: bool = False
+
+    @cached_property
+    def totals(self) -> tuple[int, ...]:
+        """Values of each axis that a block of threads has at once."""
+        return tuple([cut.total for cut in self.cuts])
 
     @property
     def values(self) -> tuple[object, ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import count
 from math import prod
 from typing import NamedTuple
 
@@ -13,6 +15,9 @@ from tensorir import Gpu
 
 Places = npt.NDArray[np.int64]
 """Elements of arrays, or steps between them, as numbers."""
+
+TILES = 1024
+"""Tiles that look different of which the pitch is kept."""
 
 LOOKED_AT = 8
 """Warps of which the places are looked at, of those that take a box together."""
@@ -87,3 +92,54 @@ def _weights(extents: Sequence[int], pitch: Pitch | None = None) -> Places:
             step += (pitch.offset - step) % pitch.factor
         found.insert(0, step)
     return np.array(found, np.int64)
+
+
+def tile_weights(
+    extents: Sequence[int], apart: int, factor: int, offsets: Sequence[int]
+) -> Places:
+    """Elements between neighbours of each dimension of a tile whose pitch is aligned at the
+    dimension `apart`, for each offset a row."""
+    found, wanted = [np.ones(len(offsets), np.int64)], np.array(offsets, np.int64)
+    for n in range(len(extents) - 1, 0, -1):
+        pitch = found[0] * extents[n]
+        if n - 1 == apart:
+            pitch = pitch + (wanted - pitch) % factor
+        found.insert(0, pitch)
+    return np.stack(found, 1)
+
+
+@lru_cache(maxsize=TILES)
+def tile_pitch(
+    extents: tuple[int, ...], fetched: tuple[int, ...], apart: int, item: int, vector: int,
+    straight: bool, lanes: tuple[int, ...], steps: tuple[tuple[int, ...], ...],
+) -> tuple[tuple[int, int], tuple[int, int]]:  # fmt: skip
+    """Factor and offset for storage_align, in elements, with which lanes of a warp meet in the
+    fewest banks as they read a tile for the sums and as they write the copy; and how many times a
+    warp has to ask then, for one read and for one write: 1 without conflicts.
+
+    extents   of the dimensions, as they lie in shared memory; `fetched` says which these are from
+              the outermost in memory inwards, `apart` at which of them the pitch is aligned
+    vector    elements of `item` bytes that one copy moves, where they are neighbours in shared
+              memory too if `straight`
+    lanes     of a warp along each axis, and how far each of these moves in each dimension (`steps`)
+    """
+    unit, factor = max(1, Gpu.bank_bytes // item), Gpu.banks * Gpu.bank_bytes // item
+    together = vector if straight else 1
+    offsets = sorted(range(0, factor, max(unit, together)), key=lambda n: n % (4 * unit) != 0)
+    weights = tile_weights(extents, apart, factor, offsets)
+    *others, last = [extents[n] for n in fetched]
+    copies = _first([*others, -(-last // vector)])
+    copies[:, -1] *= vector
+    reads = _first(lanes) @ np.array(steps, np.int64)
+    read = asked(weights @ reads.T, item).max(1)
+    written = asked(weights[:, fetched] @ copies.T, item, Gpu.warp // together).max(1)
+    both = read + written
+    free = np.flatnonzero(both == 2)
+    best = int(free[0]) if len(free) else min(zip(both.tolist(), offsets, count()))[2]
+    return (factor, offsets[best]), (int(read[best]), int(written[best]))
+
+
+def _first(extents: Sequence[int]) -> Places:
+    """The first iterations of nested loops that the lanes of a warp have: a row for each lane."""
+    lanes = np.arange(min(Gpu.warp, prod(extents)))
+    return np.stack(np.unravel_index(lanes, extents), 1)
