@@ -110,7 +110,9 @@ def transposed_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TransposedPl
     if read is None:
         return []
     bytes_each, lanes = dtype.itemsize(store.buffer.dtype), cpu.lanes()
-    side = lanes * (2 if bytes_each == 2 else 1)  # of single bytes registers hold no more rows
+    rows = next(size(it.extent) for it in block.iters if it.var is read)
+    side = lanes * (2 if bytes_each == 2 else 1)  # of many single bytes registers hold no more rows
+    side = cpu.elements(store.buffer.dtype) if rows <= cpu.registers else side
     line, cycles = cpu.line_bytes // bytes_each, one_thread([block], cpu)
     parts = side >= line and _in_parts(block, store, read, cpu)
     half = max(4, min(side, line) // 2)  # every other one of a row is in one line
@@ -137,9 +139,7 @@ def _in_parts(block: Block, store: Store, read: Var, cpu: Cpu) -> bool:
     return within and steps[read] >= PAGE and moved_bytes(block) > cpu.kept_bytes(3)
 
 
-def _read_along(
-    block: Block, turned: Sequence[Load], written: Var, most: int
-) -> Var | None:
+def _read_along(block: Block, turned: Sequence[Load], written: Var, most: int) -> Var | None:
     """The one variable along which all loads go through neighbours in memory, or such as are up to
     `most` elements apart."""
     found = set()

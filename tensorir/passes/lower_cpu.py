@@ -61,7 +61,7 @@ def cpu_passes(target: Target) -> list[tuple[str, Pass]]:
         ("unroll_registers", unroll_registers),
         ("vectorize", lambda f: vectorize(f, bits, masked)),
         ("unroll", unroll),
-        ("strided_loads", strided_loads),
+        ("strided_loads", lambda f: strided_loads(f, bits)),
         ("lane_patterns", lambda f: lane_patterns(f, masked)),
         ("vector_locals", vector_locals),
         ("simplify", simplify),

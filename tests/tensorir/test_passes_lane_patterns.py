@@ -54,7 +54,7 @@ def test_known_lanes_are_shuffled(index, size):
 @pytest.mark.parametrize(
     ("index", "size", "masks"),
     [
-        ("i + j * 5", 79, True),  # five vectors
+        ("i + j * 9", 139, True),  # nine vectors
         ("(i * 16 + j) // 3", 22, True),  # the distances depend on i
         ("i * 8 + j // 2", 32, False),  # less than a vector, which would take a mask
         ("i * 16 + j", 64, True),  # neighbours as they are

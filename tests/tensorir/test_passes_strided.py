@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from textwrap import dedent
+
 import numpy as np
 import pytest
 
@@ -43,6 +46,35 @@ def test_nothing_is_read_beyond_the_last_element(lanes):
 def test_strides_of_three_and_four(stride, lanes, bits):
     func, low = lowered(lanes, f"A[i * {stride}]", "1.0", stride * (lanes - 1) + 1, bits)
     assert check(func, low).count("shuffle(") == (stride - 1) * (lanes // (bits // 32))
+
+
+@pytest.mark.parametrize("bits", [256, 512])
+@pytest.mark.parametrize("dtype", ["u8", "i16", "f32", "f64"])
+@pytest.mark.parametrize("parts", [(0,), (1, 2), None], ids=["one", "two", "all"])
+@pytest.mark.parametrize("stride", range(2, 9))
+def test_parts_of_any_stride_share_what_lies_in_the_same_vectors(stride, parts, dtype, bits):
+    """Whether or not it pays, nothing outside is read and nothing else computed."""
+    parts = range(stride) if parts is None else [p for p in parts if p < stride]
+    size = bits // (int(dtype[1:]) if dtype != "u8" else 8)
+    rows = [f"B[n, i] = A[i * {stride} + {part}]" for part in parts]
+    stores = "\n            ".join(row.replace("n", str(n), 1) for n, row in enumerate(rows))
+    text = f"""
+    @prim_func
+    def parts(A: {dtype}[{stride * (size - 1) + parts[-1] + 1}], B: {dtype}[{len(parts)}, {size}]):
+        for i in vectorized({size}):
+            {stores}
+    """
+    func = parse(dedent(text).strip())
+    low = lower(func, Target("c", vector_bits=bits))
+    verify(low)
+    given = func.params[0]
+    a = np.random.default_rng(stride).integers(0, 127, given.shape[0].value).astype(given.dtype)
+    (got,) = interpret(low, a)
+    np.testing.assert_array_equal(got, np.concatenate([a[p::stride][:size] for p in parts]))
+    text = format_func(low)
+    if bits == 512 and len(parts) == stride:
+        assert "shuffle(" in text and f", {stride}, {size})]" not in text
+        assert len(set(re.findall(r"A\[ramp\(\d+, 1, \d+\)\]", text))) == stride
 
 
 def test_both_halves_share_their_vectors():

@@ -9,7 +9,7 @@ instruction.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tensorir import dtype as dt
@@ -140,6 +140,23 @@ def gathered(dtype: str, index: str) -> Native | None:
     name = f"__builtin_ia32_gather{'' if wide else '3'}siv{lanes}{kind}"
     call = f"{name}({none}, p, {places}, -1, {bits // 8})"
     return Native("GATHERS", f"({dt.SHORT[dt.element(dtype)]}x{lanes}){call}")
+
+
+def merged(dtype: str, lanes: Sequence[int]) -> Native | None:
+    """Lanes of a that stay in place beside some of b, in one operation: to choose single bytes or
+    pairs of them from two vectors is three on processors by Intel (vpermt2b, vpermt2w)."""
+    bits, count = dt.bits(dtype), dt.lanes(dtype)
+    if bits not in (8, 16) or bits * count != 512 or len(lanes) != count:
+        return None
+    taken = [n for n, lane in enumerate(lanes) if lane != n]
+    words = all((lanes[n] - n) % (32 // bits) == 0 for n in taken)
+    if words or any(lanes[n] < count for n in taken):
+        return None
+    a, b, places = (f"{_vector(64, dtype)}{text}" for text in ("a", "b", "{$}"))
+    places = places.replace("$", ", ".join(str(lane % count) for lane in lanes))
+    mask = f"{sum(1 << n for n in taken):#x}ull"
+    call = f"__builtin_ia32_permvar{'q' if bits == 8 else 'h'}i512_mask({b}, {places}, {a}, {mask})"
+    return Native("__AVX512VBMI__" if bits == 8 else "__AVX512BW__", call)
 
 
 def any_far(dtype: str) -> Native | None:

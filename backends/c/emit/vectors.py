@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from backends.c.emit.division import by_constant
 from backends.c.emit.masks import MaskEmitter, is_mask
-from backends.c.emit.native import Native
+from backends.c.emit.native import Native, merged
 from backends.c.emit.vector_math import vector_helper
 from backends.emit.expressions import ATOM, OR, TERNARY, UNARY, Text
 from backends.math.helpers import find_helper
@@ -134,13 +134,14 @@ class VectorEmitter(MaskEmitter):
         """A helper for each order of the lanes; the builtin is in clang and in gcc from 12 on."""
         source, vector = self.vector_type(e.a.dtype), self.vector_type(e.dtype)
         lanes = ", ".join(map(str, e.indices))
-        body = f"return __builtin_shufflevector(a, b, {lanes});"
+        usual = f"    return __builtin_shufflevector(a, b, {lanes});"
         name = self.shuffles.get((source, e.indices))
         if name is None:
             name = self.names.fresh(f"shuffle_{vector}")
             self.shuffles[source, e.indices] = name
             head = f"{self.inline} {vector} {name}({source} a, {source} b)"
-            self.declarations[name] = f"{head} {{\n    {body}\n}}"
+            body = self.native_or(merged(e.a.dtype, e.indices), f"    return ({vector})$;", usual)
+            self.declarations[name] = f"{head} {{\n{body}\n}}"
         return f"{name}({self.expr(e.a)}, {self.expr(e.b)})", ATOM
 
     def operand(self, e: Expr, other: Expr, level: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
@@ -25,14 +25,51 @@ from tensorir.visit import (
 LEAST = 4
 """Vectors of fewer lanes are gathered as fast."""
 
-MOST_STRIDE = 4
-"""Elements further apart than this, or than half the lanes, are gathered: it would take that many
-vectors to hold them."""
+MOST_STRIDE = 8
+"""Elements further apart than this are gathered: it would take that many vectors to hold them."""
+
+FREE_BITS = 512
+"""Vectors of which one instruction chooses any lanes of two (vpermt2 of AVX-512); of shorter ones
+several instructions do."""
 
 
-def strided_loads(func: PrimFunc) -> PrimFunc:
-    """Load every other element as two contiguous vectors and a shuffle; likewise every third and
-    fourth one, from three and four vectors.
+Span = tuple[Load, tuple[int, ...]]
+"""Loads of one stride that lie in the same vectors of neighbours: the first of them, and how many
+elements further on each begins."""
+
+Piece = tuple[Expr, tuple[int, ...]]
+"""A vector, and the place of the element in each of its lanes, as far as one is wanted."""
+
+
+def _starts(span: Span) -> list[int]:
+    """Where the vectors begin. The last one ends with the last element that is wanted."""
+    first, offsets = span
+    count, step = dt.lanes(first.dtype), _stride(first)
+    end = (count - 1) * step + offsets[-1] + 1
+    return [min(n * count, end - count) for n in range(step)]
+
+
+def _pays(span: Span, free: bool) -> bool:
+    """Whether vectors and shuffles are not more instructions than there are elements. Shuffles
+    that take every other element are one (pack, unpack), others if they are `free`."""
+    first, offsets = span
+    step, each = _stride(first), 1 if free else 2 if dt.bits(first.dtype) >= 32 else 3
+    return step + shuffles(step, offsets, each) <= len(offsets) * dt.lanes(first.dtype)
+
+
+def shuffles(step: int, offsets: Collection[int], each: int = 1) -> int:
+    """How many take the elements at `offsets`, and every so many from there on, out of `step`
+    vectors; `each` counts for one that takes others than every other element."""
+    count, classes = 0, 1
+    while step % 2 == 0:
+        step, classes = step // 2, classes * 2
+        count += step * len({offset % classes for offset in offsets})
+    return count + each * (step - 1) * len(offsets)
+
+
+def strided_loads(func: PrimFunc, vector_bits: int = 128) -> PrimFunc:
+    """Load every other element as two contiguous vectors and a shuffle; likewise every third one
+    and so on, from as many vectors.
 
     rewrite:
         A[ramp(i, 2, 4)]       ->  shuffle(A[ramp(i, 1, 4)], A[ramp(i + 3, 1, 4)], 0, 2, 5, 7)
@@ -42,48 +79,49 @@ def strided_loads(func: PrimFunc) -> PrimFunc:
         C[...] = A[ramp(i + 1, 2, 4)]      C[...] = shuffle(... the same two ..., 1, 3, 5, 7)
 
         A[ramp(i, 3, 4)]       ->  shuffle(shuffle(A[ramp(i, 1, 4)], A[ramp(i + 4, 1, 4)],
-                                                   0, 3, 6, 0), A[ramp(i + 6, 1, 4)], 0, 1, 2, 7)
+                                                   0, 3, 6, 3), A[ramp(i + 6, 1, 4)], 0, 1, 2, 7)
 
     The last vector ends with the last element that is wanted, so nothing is read that lies
-    outside of what was; consecutive stores that want both halves share the two vectors. Requires
-    that vectorize and unroll ran.
+    outside of what was; loads of consecutive stores that lie in the same vectors share these, and
+    those of an even stride the shuffles that halve it. Requires that vectorize and unroll ran.
     """
     roots = [e for stmt in walk(func.body) for e in stmt_exprs(stmt) if e.has_loads]
     seen = set[Expr]()
     if not any(isinstance(e, Load) and _strided(e) for r in roots for e in walk_exprs(r, seen)):
         return func
-    return with_body(func, _visit(func.body))
+    return with_body(func, _visit(func.body, vector_bits >= FREE_BITS))
 
 
-def _visit(stmt: Stmt) -> Stmt:
+def _visit(stmt: Stmt, free: bool) -> Stmt:
     if isinstance(stmt, Store):
-        return _rewritten([stmt])[0]
+        return _rewritten([stmt], free)[0]
     if not isinstance(stmt, Seq):
-        return map_children(map_own_exprs(stmt, lambda e: _split(e, {})), _visit)
+        own = map_own_exprs(stmt, lambda e: _split(e, {}, free))
+        return map_children(own, lambda below: _visit(below, free))
     found: list[Stmt] = []
     run: list[Store] = []
     for child in stmt.stmts:
         if isinstance(child, Store):
             run.append(child)
             continue
-        found += [*_rewritten(run), _visit(child)]
+        found += [*_rewritten(run, free), _visit(child, free)]
         run = []
-    found += _rewritten(run)
+    found += _rewritten(run, free)
     same = len(found) == len(stmt.stmts) and all(a is b for a, b in zip(found, stmt.stmts))
     return stmt if same else seq(*found)
 
 
-def _rewritten(run: Sequence[Store]) -> list[Stmt]:
-    partners = _partners(run)
-    return [map_own_exprs(store, lambda e: _split(e, partners)) for store in run]
+def _rewritten(run: Sequence[Store], free: bool) -> list[Stmt]:
+    spans = _spans(run)
+    return [map_own_exprs(store, lambda e: _split(e, spans, free)) for store in run]
 
 
-def _split(e: Expr, partners: dict[Load, Load]) -> Expr:
+def _split(e: Expr, spans: dict[Load, tuple[Span, int]], free: bool) -> Expr:
     def rule(node: Expr) -> Expr | None:
         if not isinstance(node, Load) or not _strided(node):
             return None
-        first = partners.get(node)
-        return _one(node) if first is None else _half(first, node is not first)
+        span, offset = spans.get(node) or ((node, (0,)), 0)
+        return _picked(span, offset) if _pays(span, free) else None
 
     return transform(e, rule)
 
@@ -92,7 +130,7 @@ def _strided(load: Load) -> bool:
     index = load.indices[0] if len(load.indices) == 1 else None
     if not isinstance(index, Ramp):
         return False
-    if not 2 <= _stride(load) <= min(MOST_STRIDE, index.lanes // 2):
+    if not 2 <= _stride(load) <= min(MOST_STRIDE, index.lanes):
         return False
     known = dt.lanes(load.buffer.dtype) == 1 and not dt.is_bool(load.dtype)
     return known and index.lanes >= LEAST and index.lanes % 2 == 0
@@ -105,19 +143,30 @@ def _stride(load: Load) -> int:
     return int_value(index.stride) or 0
 
 
-def _one(load: Load) -> Expr:
-    """The elements of one load, from vectors that begin and end with the first and the last."""
-    count, step = dt.lanes(load.dtype), _stride(load)
-    found: Expr = _vector(load, 0)
-    known = -(-count // step)  # lanes that are in place, or will be after the first shuffle
-    for n in range(1, step):
-        start = min(n * count, (count - 1) * (step - 1))
-        reached = -(-(start + count) // step)
-        before = [lane * step if n == 1 else lane for lane in range(known)]
-        added = [count + lane * step - start for lane in range(known, reached)]
-        lanes = [*before, *added, *([0] * (count - reached))]
-        found, known = Shuffle(found, _vector(load, start), tuple(lanes)), reached
-    return found
+def _picked(span: Span, offset: int) -> Expr:
+    """The elements of the load that begins `offset` elements further on than the first one."""
+    first, _ = span
+    count, step, apart = dt.lanes(first.dtype), _stride(first), 1
+    pieces: list[Piece] = [
+        (_vector(first, start), tuple(range(start, start + count))) for start in _starts(span)
+    ]
+    while len(pieces) % 2 == 0:
+        apart *= 2
+        pairs = zip(pieces[::2], pieces[1::2])
+        pieces = [_joined(a, b, offset % apart, apart, count) for a, b in pairs]
+    found = pieces[0]
+    for piece in pieces[1:]:
+        found = _joined(found, piece, offset, step, count)
+    return found[0]
+
+
+def _joined(a: Piece, b: Piece, offset: int, step: int, count: int) -> Piece:
+    """Of the places of two pieces those of `offset` and every so many, in order."""
+    lanes = {place: count + lane for lane, place in enumerate(b[1])}
+    lanes |= {place: lane for lane, place in enumerate(a[1])}
+    places = [place for place in sorted(lanes) if place % step == offset % step][:count]
+    chosen = [*(lanes[p] for p in places), *range(len(places), count)]
+    return Shuffle(a[0], b[0], tuple(chosen)), tuple(places)
 
 
 def some_lanes(load: Load, low: Expr, high: Expr, none: Expr) -> Expr:
@@ -145,13 +194,6 @@ def _between(load: Load, low: Expr, high: Expr, none: Expr) -> Expr:
     return load if whole else Select(lanes_between(first, end, count), load, none)
 
 
-def _half(first: Load, odd: bool) -> Expr:
-    """The elements of `first`, or of the load one element further on, of all that they span."""
-    count = dt.lanes(first.dtype)
-    lanes = tuple(range(odd, 2 * count, 2))
-    return Shuffle(_vector(first, 0), _vector(first, count), lanes)
-
-
 def _vector(load: Load, offset: int) -> Load:
     index = load.indices[0]
     assert isinstance(index, Ramp)
@@ -159,21 +201,25 @@ def _vector(load: Load, offset: int) -> Load:
     return Load(load.buffer, (Ramp(index.base + offset, one, index.lanes),))
 
 
-def _partners(run: Sequence[Store]) -> dict[Load, Load]:
-    """From the loads of a pair of neighbours, both made whatever the conditions, to its first."""
-    places: dict[tuple[object, Expr, int], dict[int, Load]] = {}
+def _spans(run: Sequence[Store]) -> dict[Load, tuple[Span, int]]:
+    """Of loads that are made whatever the conditions, those that share vectors, with how far each
+    is from the first one."""
+    places: dict[tuple[object, Expr, int, int], dict[int, Load]] = {}
     for store in run:
         for root in (*store.indices, store.value):
             for load in certain_loads(root):
-                if not _strided(load) or _stride(load) != 2:
-                    continue
-                base, offset = _place(load)
-                places.setdefault((load.buffer, base, dt.lanes(load.dtype)), {})[offset] = load
-    found: dict[Load, Load] = {}
-    for loads in places.values():
-        for offset in sorted(loads):
-            if loads[offset] not in found and offset + 1 in loads:
-                found[loads[offset]] = found[loads[offset + 1]] = loads[offset]
+                if _strided(load):
+                    base, offset = _place(load)
+                    key = (load.buffer, base, _stride(load), dt.lanes(load.dtype))
+                    places.setdefault(key, {})[offset] = load
+    found: dict[Load, tuple[Span, int]] = {}
+    for (_, _, step, _), loads in places.items():
+        rest = sorted(loads)
+        while rest:
+            near = [offset for offset in rest if offset < rest[0] + step]
+            span = loads[near[0]], tuple(offset - near[0] for offset in near)
+            found |= {loads[n]: (span, n - near[0]) for n in near}
+            rest = rest[len(near) :]
     return found
 
 

@@ -19,6 +19,7 @@ from tensorir.names import Names
 from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.rewriting import replace_exprs, with_body
 from tensorir.passes.vectors.pad_rows import ROWS
+from tensorir.passes.vectors.strided_loads import FREE_BITS, MOST_STRIDE, shuffles
 from tensorir.passes.vectors.transpose_network import Row, network
 from tensorir.stmt import Alloc, For, ForKind, Seq, Stmt, Store, replace, seq
 from tensorir.vector_expr import Ramp, Shuffle
@@ -26,10 +27,6 @@ from tensorir.visit import children, loads, map_children, substitute, variables,
 
 LEAST = 4
 """Tiles with fewer rows or columns are left to strided access."""
-
-FREE_BITS = 512
-"""Vectors of which one instruction chooses any lanes of two (vpermt2 of AVX-512); of shorter ones
-several instructions do."""
 
 BLOCK_BITS = 128
 """Vectors of x86 are made of blocks in which, and of which, shuffles need no table of lanes."""
@@ -152,7 +149,16 @@ class _Transpose:
         if not {down.var, across.var} <= variables(index) or dt.is_bool(load.dtype):
             return False
         along, over = (slope(index, loop.var, self.analyzer) for loop in (down, across))
-        return along == 1 and over != 1
+        return along == 1 and over != 1 and not self.is_left(over, dt.bits(load.dtype))
+
+    def is_left(self, over: int | None, bits: int) -> bool:
+        """Whether rows so far apart are left to strided_loads, which takes as few shuffles as here,
+        where sides are powers of two; of bytes and pairs they are half the work (merges)."""
+        if over is None or not 2 <= over <= MOST_STRIDE or self.vector_bits < FREE_BITS:
+            return False
+        rounds = (over - 1).bit_length()
+        here = (rounds << rounds) * (1 if bits >= 32 else 2)
+        return over & (over - 1) != 0 and shuffles(over, range(over)) <= here
 
     def cut(self, tile: _Tile) -> Stmt:
         """The tile in pieces whose sides are powers of two."""
