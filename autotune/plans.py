@@ -151,6 +151,9 @@ class _Search:
         """Whether the terms of a sum are elements around a place, which others need or not."""
         self.exact = [not all(d.whole for d in axis.digits) for axis in c.axes]
         """Whether tiles have to divide an axis: it is a part of a variable of the block."""
+        far = max(c.operands, key=lambda o: prod(size or 1 for size in o.shape), default=c.result)
+        self.near = [abs(step or 0) for step in far.strides].__getitem__
+        """The elements between neighbours of an axis in the largest operand."""
         self.batch = [n for n in c.spatial if all(o.strides[n] != 0 for o in c.operands)]
 
     def tiles(self) -> Iterator[library.NestPlan]:
@@ -314,7 +317,9 @@ class _Search:
     def tasks(self, plan: library.NestPlan) -> Iterator[library.NestPlan]:
         """What a task takes, and the order of the loops in it."""
         c, threads = self.c, self.cpu.threads
-        orders = {plan.order, (*(n for n in plan.order if n != plan.lane), plan.lane)}
+        rows = [n for n in plan.order if n != plan.lane]
+        apart = sorted(rows, key=self.near, reverse=True)
+        orders = {plan.order, (*rows, plan.lane), (plan.lane, *apart)}
         known = [c.axes[n].extent is not None for n in c.spatial]
         alone = [n in self.batch and plan.tile[n] == 1 for n in c.spatial]
         base = [
@@ -335,9 +340,9 @@ class _Search:
         for n, m in combinations(sizes, 2):
             for a, b in product(sizes[n][:2], sizes[m][:2]):
                 cuts.add(tuple({n: a, m: b}.get(k, base[k]) for k in c.spatial))
-        rows = [n for n in c.spatial if self.is_row(n)]
+        padded = [n for n in c.spatial if self.is_row(n)]
         for task in cuts:
-            cut = any(task[n] < self.whole[n] for n in rows)
+            cut = any(task[n] < self.whole[n] for n in padded)
             pad = "root" if cut and plan.pad == "task" else plan.pad
             for order in orders:
                 yield replace(plan, task=task, order=order, pad=pad, threads=True)

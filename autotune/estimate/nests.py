@@ -79,6 +79,7 @@ class Alike:
         self.tile = tile
         self.task = np.minimum(task, of.spatial)
         self.added = of.c.result.strides[plan.lane] == 0  # lanes are sums of one result
+        self.turned = of.c.result.strides[plan.lane] not in (0, 1)
         self.streams = self.read()
 
     def share(self) -> Column:

@@ -34,16 +34,7 @@ class Traffic(Alike):
         """How many come from behind each cache."""
         of, plan = self.of, self.plan
         streams = [*self.streams, of.result]
-        steps = [(n, np.full(len(self.tile), of.steps[n])) for n in plan.steps]
-        few: list[tuple[int, Column]] = []
-        if plan.depth:
-            last, terms = steps.pop()
-            steps.append((last, np.ceil(terms / plan.depth)))
-            few = [(last, np.full(len(self.tile), float(plan.depth)))]
-        loops = [(n, np.ceil(of.spatial[n] / self.task[:, n])) for n in plan.order_of_tasks(of.c)]
-        tiles = [(n, np.ceil(self.task[:, n] / self.tile[:, n])) for n in plan.order]
-        loops += [*steps, *tiles, *few] if plan.depth else [*tiles, *steps]
-        loops += [(n, np.minimum(self.tile[:, n], of.spatial[n])) for n in plan.order]
+        loops = self.loops()
         count, depths = len(self.tile), len(loops) + 1
         boxes = np.ones((depths, count, len(of.extents)))  # below so many loops
         for depth, (axis, times) in reversed(list(enumerate(loops))):
@@ -75,6 +66,8 @@ class Traffic(Alike):
             come[n] = lines[n] * before / np.where(moved[:, None], 1.0, counts) * fresh[n]
             come[n] *= self.gapless(stream, loops)
             beside[n] = self.beside(stream)
+        if self.turned:
+            self.in_panels(lines[-1], come[-1], boxes)
         come[:, 0] = 0.0  # all of it is there
         found, used = [], np.broadcast_to(lines.sum(axis=0) * LINE, come.shape)
         for level, (size, _) in enumerate(self.cpu.caches):
@@ -88,6 +81,30 @@ class Traffic(Alike):
                 far[-1] = 1.0  # what was written leaves as room is made
             found.append((missed * kept * come * far).sum(axis=(0, 1)))
         return found
+
+    def loops(self) -> list[tuple[int, Column]]:
+        """The axes and iterations of all loops, outermost first: over tasks, tiles and steps, and
+        in a tile. Where results are turned, tiles of the same lanes follow each other."""
+        of, plan = self.of, self.plan
+        steps = [(n, np.full(len(self.tile), of.steps[n])) for n in plan.steps]
+        few: list[tuple[int, Column]] = []
+        if plan.depth:
+            last, terms = steps.pop()
+            steps.append((last, np.ceil(terms / plan.depth)))
+            few = [(last, np.full(len(self.tile), float(plan.depth)))]
+        loops = [(n, np.ceil(of.spatial[n] / self.task[:, n])) for n in plan.order_of_tasks(of.c)]
+        order = sorted(plan.order, key=lambda n: self.turned and n != plan.lane)
+        tiles = [(n, np.ceil(self.task[:, n] / self.tile[:, n])) for n in order]
+        loops += [*steps, *tiles, *few] if plan.depth else [*tiles, *steps]
+        return [*loops, *((n, np.minimum(self.tile[:, n], of.spatial[n])) for n in plan.order)]
+
+    def in_panels(self, lines: Column, come: Column, boxes: Column) -> None:
+        """The lines of a result that is turned, by depth: its tiles are side by side in a panel of
+        the lanes of one, of a task, and go to their places when all of them are there."""
+        panel = len(self.c.spatial) + 1
+        come[panel:] = come[panel]
+        elements = boxes[panel + 1 :, :, list(self.c.spatial)].prod(axis=2)
+        lines[panel + 1 :] = elements * self.of.result.item / LINE
 
     def gapless(self, stream: Stream, loops: Sequence[tuple[int, Column]]) -> Column:
         """The share of the time of lines that is left where loops, outermost first, read a stream

@@ -79,15 +79,13 @@ def inline_stages(
         users = [sch.state.block(user) for user in sch.get_consumers(name)]
         if not users or any(b in sch.func.params for b in written(block)):
             continue
-        if any(calls_extern(user) for user in users):
-            continue  # it reads whole rows in memory
-        if any(_copied(sch, user, block, copies) for user in users):
-            continue
+        if any(calls_extern(user) or _copied(sch, user, block, copies) for user in users):
+            continue  # an extern reads whole rows in memory
         sums = any(u.is_reduction for u in users)
         single = len(users) == 1 or is_cheap(block) and not (sums and _gathers(block))
         if single and all(instances(u) <= 2 * instances(block) for u in users):
-            ends = sums or any(map(is_padding, users))
-            if not (ends and _reads_reduction(sch, name)):
+            padded = any(map(is_padding, users))
+            if not ((sums or padded) and _reads_reduction(sch, name, padded)):
                 own = refused.setdefault(str(name), {})
                 attempt(own, f"{name!r} inline", sch.compute_inline, name)
     return refused
@@ -123,12 +121,16 @@ def _reads(user: Block, block: Block) -> int:
     return sum(load.buffer in written(block) for load in body_loads(user))
 
 
-def _reads_reduction(sch: Schedule, name: str) -> bool:
-    """Whether a stage is the natural epilogue of a reduction of its own shape."""
+def _reads_reduction(sch: Schedule, name: str, rows: bool) -> bool:
+    """Whether a stage is the natural epilogue of a reduction of its own shape, or with `rows` of
+    one that reads what it reads too: a row is in the first cache for both then."""
     block = sch.state.block(name)
+    own = {load.buffer for load in body_loads(block) if rows}
     return any(
-        producer.is_reduction and instances(producer, IterKind.SPATIAL) == instances(block)
+        instances(producer, IterKind.SPATIAL) == instances(block)
+        or not own.isdisjoint(load.buffer for load in body_loads(producer))
         for producer in map(sch.state.block, sch.get_producers(name))
+        if producer.is_reduction
     )
 
 

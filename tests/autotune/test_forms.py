@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from backends import build, source_text
 from benchmarks.general.form import given, numbers, require_close, restored
 from benchmarks.general.rewritings import forms_of
 from schedule import Schedule, library
-from tensorir import ForKind, Target, const, device_of, dtype, reference, te
+from tensorir import ForKind, Target, const, device_of, dtype, ops, reference, te
 
 TARGET = Target(vector_bits=256, threads=2)
 
@@ -349,6 +351,58 @@ def test_tasks_make_whole_lines_of_results_that_lie_across(name):
     task = [min(size, c.axes[n].extent) for n, size in zip(c.spatial, best.task)]
     panel = np.prod(task) // task[best.lane] * best.tile[best.lane] * 4
     assert panel <= cpu.caches[1][0]
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_what_is_turned_is_made_in_the_order_of_the_plan(order):
+    """Whatever order the result has: an image is read from one row to the next."""
+    shape = (24, 40, 48)
+
+    def value(x, w, *at):
+        (c, i, j), (r, s) = (at[order.index(n)] for n in range(3)), at[3:]
+        return x[c, i + r, j + s] * w[c, r, s]
+
+    made = tuple(shape[n] for n in order)
+    func = product_of([(24, 42, 50), (24, 3, 3)], made, [3, 3], value)
+    cpu, sch = device_of(replace(TARGET, vector_bits=512)), Schedule(func)
+    c = library.find_contraction(sch, "out")
+    far = sorted(c.spatial, key=lambda n: -max(o.strides[n] for o in c.operands))
+    offered = [plan for _, plan in plans(c, cpu) if plan.lane == far[-1] and not plan.packs]
+    assert any(tuple(n for n in plan.order if n != plan.lane) == tuple(far[:2]) for plan in offered)
+    plan = next(p for p in offered if c.result.strides[p.lane] != 1 or order[-1] == 2)
+    for way in (tuple(far[:2]), tuple(far[1::-1])):
+        tile, whole = {far[0]: 1, far[1]: 4, far[2]: 16}, tuple(c.axes[n].extent for n in c.spatial)
+        made = sch.copy()
+        library.make_nest(made, c, replace(
+            plan, tile=tuple(tile[n] for n in c.spatial), task=whole, order=(far[2], *way), flat="",
+        ))  # fmt: skip
+        loops = [made.state.loop(loop) for loop in made.get_loops("out")]
+        tiles = [loop.const_extent for loop in loops if loop.const_extent in (24, 10)]
+        assert tiles == [{far[0]: 24, far[1]: 10}[n] for n in way]
+        arrays = numbers(func)
+        require_close(func.outputs, [build(made)(*arrays)], reference(func, *arrays))
+
+
+PADDED = {
+    "depthwise": ((2, 6, 40, 40), (6, 1, 3, 3), partial(ops.depthwise_conv2d, stride=2, padding=1)),
+    "conv": ((2, 6, 40, 40), (4, 6, 3, 3), partial(ops.conv2d, padding=1)),
+    "conv1d": ((2, 6, 40), (5, 6, 3), partial(ops.conv1d, padding=2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PADDED)
+def test_rows_that_are_normalised_stay_so_before_padding(name):
+    """Else each is read for its statistic, and again to be filled up."""
+    *shapes, made = PADDED[name]
+    x, w = (te.placeholder(shape, name=name) for shape, name in zip(shapes, "xw"))
+    func = te.create_prim_func([x, w, made(x, w)])
+    (form,) = forms_of(func, ["embedded"])
+
+    def rules(*funcs):
+        found = (choose(each, device_of(TARGET), None, ()).sketch.plans for each in funcs)
+        return sorted(plan.name for plans in found for plan in plans)
+
+    assert rules(form.func) == rules(form.before, func, form.after)
 
 
 @pytest.mark.parametrize("place", [None, 0, 1, 2, 3])

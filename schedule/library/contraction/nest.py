@@ -261,8 +261,7 @@ class _Nest:
         sch, c, plan = self.sch, self.c, self.plan
         found = loops_by_dimension(sch, c.block)
         lane = found[-1]
-        axes = [n for n in c.spatial if n != plan.lane]
-        dims = axes if len(found) == len(c.spatial) else list(c.spatial)
+        dims = [n for n in c.spatial if n != plan.lane or len(found) > len(c.spatial)]
         steps = reduce_loops(sch, c, plan.steps)
         whole = {n: loop for n, loop in zip(dims, found) if loop is not None and n != plan.lane}
         blocks, rows = self.in_blocks(whole) if tile is not None else ({}, list(whole.values()))
@@ -279,13 +278,13 @@ class _Nest:
         self.finish_sums(rows, steps, lane)
 
     def in_blocks(self, loops: dict[int, LoopRef]) -> tuple[dict[int, LoopRef], list[LoopRef]]:
-        """Loops over tiles by axis, where there are several, and those inside of a tile."""
+        """Loops over several tiles by axis, in order, and those inside of a tile."""
         sch, tile, blocks, rows = self.sch, self.plan.tile, dict[int, LoopRef](), []
         for n, loop in loops.items():
             if (sch.state.loop(loop).const_extent or FAR) > tile[n]:
                 blocks[n], loop = sch.split(loop, [None, tile[n]])
             rows.append(loop)
-        return blocks, rows
+        return {n: blocks[n] for n in self.plan.order if n in blocks}, rows
 
     def finish_sums(self, rows: list[LoopRef], steps: list[LoopRef], lane: LoopRef) -> None:
         """The loops of the sums of a register tile, which are in order."""
@@ -317,8 +316,7 @@ class _Nest:
         *steps, last = reduce_loops(sch, c, plan.steps)
         last, few = sch.split(last, [None, plan.depth])
         blocks, rows = self.in_blocks({n: loop for n, loop in found if loop is not None})
-        around = [blocks[n] for n in plan.order if n in blocks]
-        sch.reorder(*steps, last, *around, few, *rows)
+        sch.reorder(*steps, last, *blocks.values(), few, *rows)
         for loop in (*([few] if plan.depth <= 16 else []), *rows[:-1]):
             sch.unroll(loop)
         sch.vectorize(rows[-1])
