@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer, holds_everywhere
+from tensorir.arith.bounds import plain_interval
 from tensorir.buffer import Buffer
 from tensorir.expr import BinOp, Expr, all_of, const, int_value
 from tensorir.vector_expr import Ramp
@@ -25,9 +26,10 @@ def bounds_of(index: Expr, analyzer: Analyzer) -> Bounds:
 
 def inside(size: Expr, index: Expr, analyzer: Analyzer) -> bool:
     """Whether `index` is proved to stay within [0, size)."""
-    low, high = bounds_of(index, analyzer)
+    scalar = index.dtype == dt.INDEX  # of which no bounds are looked for but those that are asked
+    form = analyzer.linear(index) if scalar else None
+    low, high = plain_interval(analyzer, form) if form else bounds_of(index, analyzer)
     extent = int_value(size)
-    scalar = index.dtype == dt.INDEX
     above = low is not None and low >= 0
     if not above and not (scalar and analyzer.prove(BinOp("<=", ZERO, index))):
         return False

@@ -289,15 +289,15 @@ def _access(verb: str, buffer: Buffer, indices: tuple[Expr, ...], scope: _Scope)
     if lenient and scope.guarded:
         return
     for n, (index, size) in enumerate(zip(indices, buffer.shape)):
-        bounds = bounds_of(index, scope.analyzer)
         if lenient:
-            wrong = outside(size, bounds)
+            wrong = outside(size, bounds_of(index, scope.analyzer))
         else:
             checks = (inside, always_inside)
             wrong = not any(check(size, *v) for check in checks for v in scope.views(index))
         if wrong and not scope.is_never():
             where = "the function" if scope.block is None else f"block {scope.block!r}"
+            reach = range_text(bounds_of(index, scope.analyzer), size)
             raise VerifyError(
-                f"{where} {verb} {Load(buffer, indices)!r} where index {n} "
-                f"{range_text(bounds, size)}, but {buffer.name} has shape {shape_text(buffer)}"
+                f"{where} {verb} {Load(buffer, indices)!r} where index {n} {reach}, "
+                f"but {buffer.name} has shape {shape_text(buffer)}"
             )

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorir.arith import Analyzer
-from tensorir.expr import Cast, Expr, Var, minimum
+from tensorir.expr import Cast, Expr, Var, const, minimum
+from tensorir.verifier.bounds import inside
 from tests.tensorir.arith_oracle import (
     box,
     conditions,
@@ -124,3 +125,15 @@ def test_narrow_integers_wrap(data: st.DataObject, dtype: str) -> None:
     analyzer = Analyzer().assuming(cond)
     check_bounds(analyzer, wide, env)
     check_bounds(analyzer, e, env)
+
+
+@modest
+@given(INDEX, CONDITION, st.integers(-9, 9), st.integers(1, 60))
+def test_what_is_inside_is_so_and_whatever_has_bounds_is(e: Expr, cond: Expr, by: int, size: int):
+    analyzer, env = Analyzer(EXTENTS).assuming(cond), restrict(BOX, cond)
+    if inside(const(size), e + by, analyzer):
+        values = np.broadcast_to(evaluate(e + by, env), len(env[I]))
+        assert np.all((values >= 0) & (values < size))
+    low, high = analyzer.bounds(e)
+    if low is not None and high is not None and low <= high:
+        assert inside(const(high - low + 1), e - low, analyzer)
