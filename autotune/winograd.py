@@ -240,7 +240,7 @@ class _Search:
             left = prod(found.points[: axis + 1]) * prod(found.outputs[axis + 1 :])
             right = prod(found.outputs[: axis + 1]) * prod(found.points[axis + 1 :])
             work += OPERATIONS[points] * (before * left + after * right * points / outputs)
-        turned = before * (found.image[-1] != "c") + after * (found.result[-1] != "f")
+        turned = before * (not found.channels_last) + after * (found.result[-1] != "f")
         ends = turned * prod(found.outputs) * costs.transpose
         values = self.points * (before + after)
         return (work / costs.units + ends) / self.lanes + 2 * costs.copy * values

@@ -20,6 +20,7 @@ from schedule.trace import Trace
 from tensorir import (
     PrimFunc,
     TensorIRError,
+    checked,
     format_func,
     prove,
     rectangular,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from schedule.step_memory import StepMemory
 
 T = TypeVar("T")
+Query = Callable[[State, str], list[str]]
 
 
 class Schedule:
@@ -187,7 +189,8 @@ class Schedule:
         other._generator = copy.copy(self._generator)
         return other
 
-    def follow(self, made: "Schedule") -> bool:
+    @checked
+    def follow(self, made: Schedule) -> bool:
         """Take the steps that `made` went on with from where this schedule is; False, and nothing
         of them, where it never was there."""
         done = len(self._history)
@@ -242,17 +245,15 @@ class Schedule:
 
     def get_producers(self, block: str) -> list[BlockRef]:
         """The blocks that write what `block` reads."""
-        name = _name(block)
-        return self._query(
-            "get_producers", name, lambda: [BlockRef(b) for b in producers(self.state, name)]
-        )
+        return self._blocks("get_producers", block, producers)
 
     def get_consumers(self, block: str) -> list[BlockRef]:
         """The blocks that read what `block` writes."""
+        return self._blocks("get_consumers", block, consumers)
+
+    def _blocks(self, call: str, block: str, of: Query) -> list[BlockRef]:
         name = _name(block)
-        return self._query(
-            "get_consumers", name, lambda: [BlockRef(b) for b in consumers(self.state, name)]
-        )
+        return self._query(call, name, lambda: [BlockRef(b) for b in of(self.state, name)])
 
     def legal_moves(self, where: str | None = None, name: str | None = None) -> list[LegalCall]:
         """What is possible at a block or loop, or everywhere; all of it with primitive `name`.
@@ -265,6 +266,7 @@ class Schedule:
         place = None if where is None else _name(where)
         return self._query("legal_moves", place or "", lambda: legal_moves(self.state, place, name))
 
+    @checked
     def apply_move(self, move: LegalCall) -> Any:
         """Call the primitive that `move` names; returns what it returns."""
         return getattr(self, move.name)(*move.args)

@@ -8,8 +8,17 @@ import pytest
 
 import tensorir
 from autotune import default_schedule, search_space
-from backends import OutOfMemory, build, build_source, interleave, resolve, source_text
-from schedule import Schedule, ScheduleError, Trace, create_schedule, library
+from backends import (
+    OutOfMemory,
+    build,
+    build_source,
+    compare,
+    interleave,
+    measure,
+    resolve,
+    source_text,
+)
+from schedule import Schedule, ScheduleError, Trace, create_schedule, library, minimize
 from schedule.library import gpu
 from tensorir import TensorIRError, lower, ops, specialize, split_constants, te
 from tests.odd import ODD, check_odd_arguments
@@ -101,6 +110,15 @@ def test_programs_and_operators():
     check_odd_arguments(specialize, {"func": product(), "sizes": {}})
     check_odd_arguments(ops.prim_func, {"name": "relu"})
     check_odd_arguments(Schedule(product()).undo, {})
+    check_odd_arguments(Schedule(product()).follow, {})
+    check_odd_arguments(Schedule(product()).apply_move, {})
+    check_odd_arguments(minimize, {"failing": Schedule(product()), "predicate": lambda sch: True})
+
+
+def test_times():
+    timing = measure(float, repeats=2)
+    check_odd_arguments(compare, {"a": timing, "b": timing})
+    check_odd_arguments(measure, {"seconds": float, "limit_s": 0.01})
 
 
 def of_programs():

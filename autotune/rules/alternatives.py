@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from autotune.rules.group import Refused
 from autotune.rules.inlined import join_epilogue
 from schedule import Schedule, ScheduleError
 from tensorir import Algorithm, PrimFunc, allows, known_algorithms
@@ -20,11 +21,13 @@ class Start:
     """A program to begin with, and the algorithms that compute some of its blocks; "" for none.
 
     Its schedule remembers the steps that are made of it, and it remembers the starts with one
-    algorithm more: what compares algorithms and the space of all of them try the same.
+    algorithm more: what compares algorithms and the space of all of them try the same. `refused`
+    are stages that did not become part of what an algorithm computes, and why.
     """
 
     name: str
     schedule: Schedule
+    refused: Refused = field(default_factory=dict)
     _with: dict[tuple[str, str], Start | None] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -74,9 +77,9 @@ def _using(start: Start, block: str, algorithm: str) -> Start | None:
         last = sch.use_algorithm(block, algorithm)
     except ScheduleError:
         return None
-    join_epilogue(sch, last)
+    refused = start.refused | join_epilogue(sch, last)
     name = f"{algorithm}({block})"
-    return Start(f"{start.name}+{name}" if start.name else name, sch)
+    return Start(f"{start.name}+{name}" if start.name else name, sch, refused)
 
 
 def reductions(sch: Schedule) -> list[str]:

@@ -76,7 +76,7 @@ def sketches_of(
     own = _within([p for rule in rules.stages for p in rule(base, device)], numerics)
     kept = [name for plan in own for name in plan.stages]
     copies = partial(rules.copies, device) if rules.copies else None
-    before: list[Mapping[str, dict[str, str]]] = []
+    before: list[Mapping[str, dict[str, str]]] = [start.refused]
     before += inline_stages(base, kept, copies), bring_forward(base)
     if not all(instances(base.state.block(name)) for name in base.get_blocks()):
         yield sketch_of(base, (), many, start.name)  # a stage has no elements: nothing to gain

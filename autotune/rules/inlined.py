@@ -15,7 +15,7 @@ from autotune.rules.group import (
     operations,
     output_store,
 )
-from schedule import Schedule, ScheduleError
+from schedule import Schedule
 from tensorir import (
     Block,
     Call,
@@ -42,14 +42,16 @@ def is_cheap(block: Block) -> bool:
     )
 
 
-def join_epilogue(sch: Schedule, last: str, kept: Collection[str] = ()) -> None:
-    """Inline the only consumer of a block into it, as often as there is one that is elementwise and
-    none of `kept`."""
+def join_epilogue(sch: Schedule, last: str, kept: Collection[str] = ()) -> Refused:
+    """Inline the only consumer of a block into it, as often as there is one that is no reduction
+    and none of `kept`; returns the one of which that is refused, if any, and why."""
     while len(users := sch.get_consumers(last)) == 1 and users[0] not in kept:
-        try:
-            sch.reverse_compute_inline(users[0])
-        except ScheduleError:  # it is no elementwise stage
-            return
+        (user,), why = users, dict[str, str]()
+        if sch.state.block(user).is_reduction:
+            break
+        if not attempt(why, f"{user!r} in {last!r}", sch.reverse_compute_inline, user):
+            return {str(user): why}
+    return {}
 
 
 def inline_stages(

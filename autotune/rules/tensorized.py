@@ -92,9 +92,8 @@ class TensorizedPlan(OpenPlan):
         own = self.chosen(values)
         epilogue, copies = self.group.epilogue, list(self.group.padding)
         if self.form is not None:
-            made = library.plain_form(sch, *self.form)
-            copies += [name for name in made if sch.get_consumers(name) == [self.group.block]]
-            epilogue = next((name for name in made if name not in copies), epilogue)
+            made, writer = library.plain_form(sch, *self.form)
+            copies, epilogue = [*copies, *made], writer or epilogue
         parallel, held = self.parallel(values), dtype.itemsize(self.roles.weight.buffer.dtype)
         ahead = AHEAD // 2 if self.packed * held > self.cpu.l2_bytes else 0  # else it has them
         library.tensorized_matmul(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from autotune.rules.group import Group
+from autotune.rules.group import Group, Refused
 from autotune.rules.inlined import join_epilogue
 from autotune.rules.plan import Values
 from autotune.rules.ranked import RankedPlan
@@ -21,7 +21,10 @@ class WinogradStages(RankedPlan["library.WinogradPlan"]):
     numerics = "bitwise"
     group: Group
 
-    def __init__(self, base: Schedule, found: library.Winograd, cpu: Cpu) -> None:
+    def __init__(
+        self, base: Schedule, found: library.Winograd, cpu: Cpu, told: Mapping[str, str]
+    ) -> None:
+        self.told = told
         self.group, self.base, self.found, self.cpu = Group(found.products), base, found, cpu
         self.operands = frozenset((found.operand, found.weight))
 
@@ -78,11 +81,13 @@ def winograd_stages(sch: Schedule, cpu: Cpu) -> Sequence[WinogradStages]:
             found.append(library.find_winograd(sch, str(name)))
         except Refusal:  # a sum of another kind
             continue
+    told = Refused()
     taken = {name for stages in found for name in stages.blocks}
     for stages in found:
-        join_epilogue(sch, stages.results[-1], taken)
+        for why in join_epilogue(sch, stages.results[-1], taken).values():
+            told[stages.products] = why
     base = sch.copy()
-    return [WinogradStages(base, stages, cpu) for stages in found]
+    return [WinogradStages(base, stages, cpu, told.get(stages.products, {})) for stages in found]
 
 
 def _may_be_products(sch: Schedule, name: str) -> bool:

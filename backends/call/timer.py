@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir import TensorIRError
+from tensorir import TensorIRError, checked
 
 Seconds = Callable[[int], float]
 """From a number of calls to the seconds that they took together."""
@@ -73,6 +73,7 @@ class Comparison:
         return f"{self.ratio:.3f} x  [{self.low:.3f}, {self.high:.3f}]"
 
 
+@checked
 def measure(
     seconds: Seconds, repeats: int = 20, min_ms: float = 5.0, limit_s: float = 10.0
 ) -> Timing:
@@ -124,12 +125,15 @@ def interleave(
     return [Timing(tuple(t), c) for t, c in zip(times, calls, strict=True)]
 
 
+@checked
 def compare(a: Timing, b: Timing, seed: int = 0) -> Comparison:
     """The ratio of the medians a / b, with a bootstrap interval.
 
     Timings with equally many blocks are taken for rounds of one `interleave` and resampled
     together, which cancels changes of the machine that hit both.
     """
+    if seed < 0:
+        raise TensorIRError(f"seed is {seed}: give an integer from 0 on")
     x, y = np.asarray(a.times), np.asarray(b.times)
     rng = np.random.default_rng(seed)
     rows = rng.integers(0, len(x), (RESAMPLES, len(x)))

@@ -17,10 +17,9 @@ from schedule.instruction import Instruction, output_names
 from schedule.primitive import run
 from schedule.schedule import Schedule
 from schedule.trace import Trace
-from tensorir import PrimFunc, TensorIRError
+from tensorir import PrimFunc, TensorIRError, checked
 
 Predicate = Callable[[Schedule], bool]
-Sizes = Mapping[str, int]
 Make = Callable[..., PrimFunc]
 
 
@@ -57,13 +56,14 @@ def as_script(sch: Schedule) -> str:
     )
 
 
+@checked
 def minimize(
     failing: Schedule | Trace,
     predicate: Predicate,
     *,
     func: PrimFunc | None = None,
     make: Make | None = None,
-    sizes: Sizes | None = None,
+    sizes: Mapping[str, int] | None = None,
     limit: int = 5000,
 ) -> Minimal:
     """Shrink a schedule as long as `predicate(schedule)` says that it still fails.

@@ -38,9 +38,7 @@ def matrix_form(
 
     Raises ScheduleError where loops were changed before, or extents are not known.
     """
-    made = plain_form(sch, c, order)
-    mine = [name for name in made if sch.get_consumers(name) == [c.block]]
-    writer = next((name for name in made if name not in mine), None)
+    mine, writer = plain_form(sch, c, order)
     data, weight = _operands(sch, c.block)
     rows = _rows(sch, c.block, data, weight)
     made_here = any(store_of(sch, name).buffer is data.buffer for name in mine)

@@ -9,6 +9,8 @@ import pytest
 
 from autotune import Database, default_schedule, tune
 from autotune.rules import default_candidate, default_candidates, make_space
+from autotune.rules.alternatives import first_start, with_algorithm
+from autotune.rules.generate import sketches_of
 from autotune.space import Candidate
 from autotune.winograd import winograd_plans
 from backends import build, resolve
@@ -105,6 +107,20 @@ def test_the_split_of_the_work_is_open():
         schedule = sketch.build({**values, **last})
         assert str(schedule.func) != str(first.func)
         np.testing.assert_allclose(build(schedule, TARGET)(*arrays), wanted, rtol=0, atol=2e-5)
+
+
+def test_what_does_not_become_part_of_it_is_told():
+    """A stage that reads neighbours of the result stays by itself; a reduction is none to join."""
+    x, w = te.placeholder((1, 8, 8, 8), name="x"), te.placeholder((8, 8, 3, 3), name="w")
+    made = ops.conv2d(x, w, padding=1, name="conv")
+    edges = te.compute((1, 8, 8, 7), lambda n, c, y, x: made[n, c, y, x + 1] - made[n, c, y, x])
+    peaks = ops.max_pool2d(made, 2, name="peaks")
+    for last, told in ((edges, True), (peaks, False)):
+        first = first_start(te.create_prim_func([x, w, last], name="layer"), "algebraic")
+        start = with_algorithm(first, "conv", "winograd_4x4")
+        assert bool(start.refused) == told
+        (sketch, *_) = sketches_of(start, device_of(resolve(TARGET)), "algebraic")
+        assert any("in 'conv" in note for note in sketch.notes()) == told
 
 
 def test_only_where_it_is_allowed_and_fits():

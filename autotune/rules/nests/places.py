@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from autotune.rules.group import attempt, output_store
-from schedule import Schedule, ScheduleError, library
+from schedule import Schedule, library
 from tensorir import Block, IterKind, Load, Var, body_loads, variables, written
 
 ROOT = "root"
@@ -83,15 +83,6 @@ def _enters(sch: Schedule, refused: dict[str, str], name: str, user: str) -> boo
         refused[f"{name} in a loop"] = f"{user!r} has no loop of its own"
         return False
     return attempt(refused, f"{name} in a loop", sch.copy().compute_at, name, own[0])
-
-
-def refusal(sch: Schedule, primitive: str, *args: str) -> str | None:
-    """Why a primitive refuses; None where it accepts."""
-    try:
-        getattr(sch.copy(), primitive)(*args)
-    except ScheduleError as error:
-        return error.headline
-    return None
 
 
 def _stores_at_variables(sch: Schedule, name: str) -> bool:

@@ -8,11 +8,11 @@ from itertools import permutations
 
 from autotune.choices import TILE_STEPS, Categorical, Choice, ImperfectTile, divisors
 from autotune.rules.effort import one_thread
-from autotune.rules.group import in_scan, lane_of, operations, size, stores_of
+from autotune.rules.group import attempt, in_scan, lane_of, operations, size, stores_of
 from autotune.rules.nest import loops_by_variable
-from autotune.rules.nests.places import AT, SLIDE, refusal
+from autotune.rules.nests.places import AT, SLIDE
 from autotune.rules.stores import STORES, may_stream
-from schedule import Schedule, ScheduleError, library
+from schedule import Schedule, library
 from tensorir import Block, Cpu, IterKind, body_loads, int_value
 
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
@@ -113,14 +113,15 @@ def _lane(sch: Schedule, block: Block, spatial: Sequence[Axis], loops: dict[str,
             if not axis.known:
                 sch = sch.copy()
                 _, loop = sch.split(loop, [None, 2])
-            return axis.var if refusal(sch, "vectorize", loop) is None else ""
+            return axis.var if attempt({}, "lanes", sch.copy().vectorize, loop) else ""
     return ""
 
 
 def _threads(sch: Schedule, spatial: Sequence[Axis], loops: dict[str, str]) -> int:
     """How many outer loops may be one that threads share; of symbolic ones only the first."""
     for count, axis in enumerate(spatial[:MOST_THREADED]):
-        if (count and not axis.known) or refusal(sch, "parallel", loops[axis.var]) is not None:
+        alone = count and not axis.known
+        if alone or not attempt({}, "threads", sch.copy().parallel, loops[axis.var]):
             return count
     return min(len(spatial), MOST_THREADED)
 
@@ -131,13 +132,8 @@ def _reorders(
     """Whether the sums are others if the first of their loops runs last."""
     if len(reduce) < 2:
         return False
-    trial = sch.copy()
-    names = [loops[axis.var] for axis in reduce]
-    try:
-        trial.reorder(*reversed(names))
-    except ScheduleError:
-        return False
-    return trial.numerics != sch.numerics
+    trial, names = sch.copy(), [loops[axis.var] for axis in reversed(reduce)]
+    return attempt({}, "terms", trial.reorder, *names) and trial.numerics != sch.numerics
 
 
 def _lanes(block: Block, cpu: Cpu) -> int:

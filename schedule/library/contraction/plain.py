@@ -41,9 +41,11 @@ def on_axes(
     return None
 
 
-def plain_form(sch: Schedule, c: Contraction, order: Sequence[int] = ()) -> list[str]:
+def plain_form(
+    sch: Schedule, c: Contraction, order: Sequence[int] = ()
+) -> tuple[list[str], str | None]:
     """`on_axes`, and copies of the operands that are not read at variables, or are of a buffer that
-    another one is of, with a dimension for each axis; return all copies that this makes.
+    another one is of, with a dimension for each axis; return these, and what `on_axes` returns.
 
     So the product that stores at `[i, j // 16, j % 16]` or `[j, i]` is one of matrices again, and
     so is that of a matrix and itself.
@@ -58,7 +60,7 @@ def plain_form(sch: Schedule, c: Contraction, order: Sequence[int] = ()) -> list
     copies = [read_apart(sch, c.block, load) for load in again]
     odd = [load for load in first.values() if not own.issuperset(load.indices)]
     copies += [_copied(sch, c, load, order or c.spatial) for load in odd]
-    return [*copies, *([writer] if writer else [])]
+    return copies, writer
 
 
 def _copied(sch: Schedule, c: Contraction, load: Load, order: Sequence[int]) -> str:

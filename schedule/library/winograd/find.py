@@ -86,8 +86,6 @@ class _Finder:
         stages = [pad, *inputs, *results[:-1]]
         plain = all(self.is_plain(stage) for stage in (*stages, strips, *weights))
         self.need(plain, "a stage stores elsewhere than at its own variables")
-        labels = [f"d{n}" for n in range(image.buffer.ndim - 2 * count)]
-        labels[channel] = "c"
         names = [f"s{n}" for n in range(len(rest))]
         names[filter_at] = "f"
         outputs, result = self.result_of(results, names, count)
@@ -106,7 +104,7 @@ class _Finder:
         )
         return Winograd(
             strips, pad, tuple(inputs), tuple(weights), self.block, tuple(results), outputs, points,
-            tiles, result, self.image_of(strips, labels, count), channel, sizes[0], filter_at,
+            tiles, result, self.has_channels_last(strips, channel), channel, sizes[0], filter_at,
             sizes[1], period or sizes[1], int_value(stored.shape[result.index("f")]) or 0,
             None if None in others else prod(n or 0 for n in others), terms,
             self.store.buffer.dtype, weight.buffer.name, self.weight_of(weights, weight),
@@ -224,20 +222,11 @@ class _Finder:
         self.need(None not in sums.values(), "the extents of its sums must be numbers")
         return -max(options)[1]
 
-    def image_of(self, strips: str, labels: Sequence[str], count: int) -> tuple[str, ...]:
-        """What each dimension is of the image that the strips read."""
+    def has_channels_last(self, strips: str, channel: int) -> bool:
+        """Whether channels are neighbours in the image that the strips read."""
         node = self.sch.state.block(strips)
         (load,) = body_loads(node)
-        own = [it.var for it in node.iters]
-        raw = range(count) if count == 1 else range(1, count)
-        names = dict(zip(own[: len(labels)], labels))
-        names.update(zip(own[len(own) - len(raw) :], (f"x{w}" for w in raw)))
-        found: list[str] = []
-        for index in load.indices:
-            mine = {names.get(v, "x0") for v in variables(index)}
-            self.need(len(mine) <= 1, f"stage {strips!r} reads its image at sums of its variables")
-            found.append(mine.pop() if mine else f"u{len(found)}")
-        return tuple(found)
+        return load.indices[-1] is node.iters[channel].var
 
     def result_of(
         self, results: Sequence[str], names: Sequence[str], count: int

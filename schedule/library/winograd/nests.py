@@ -16,7 +16,7 @@ from schedule.library.tile import split_at_most
 from schedule.library.winograd.stages import Winograd, stages_of
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
-from tensorir import TensorIRError, Var, body_loads, int_value
+from tensorir import TensorIRError, Var, body_loads
 
 SPREAD = 256
 """Elements: strides are a multiple of these and one vector."""
@@ -84,7 +84,6 @@ class _Winograd:
         self.strips, self.pad, self.products = stages.strips, stages.pad, stages.products
         *self.halves, self.input = stages.inputs
         *self.rows, self.out = stages.results
-        self.source: LaidOut | None = None
         self.last = self.out
         self.writer = ""
 
@@ -116,24 +115,11 @@ class _Winograd:
         lay_out_inner_nest(sch, *self.sums)
 
     def lay_out_image(self) -> None:
-        """A copy of the image with channels in the lanes, unless they are there.
-
-        Of rows for each row of tiles; or of the image as it is, which is one plane to transpose, if
-        a task takes it whole and it has as many channels as its copy.
-        """
-        sch, found, lanes = self.sch, self.found, self.plan.lanes
-        (load,) = body_loads(sch.state.block(found.strips))
-        size = int_value(load.buffer.shape[found.image.index("c")])
-        if found.image[-1] == "c":
-            sch.compute_inline(found.strips)
-        elif self.plan.rows or len(self.windows) == 1 or size != found.channels:
-            self.source = self.strips
-            self.strips.put_in_lanes("c", lanes)
+        """A copy of the rows of each row of tiles with channels in the lanes, unless they are."""
+        if self.found.channels_last:
+            self.sch.compute_inline(self.found.strips)
         else:
-            name = str(sch.cache_read(found.strips, load.buffer.name, "global"))
-            self.source = LaidOut(sch, name, list(found.image))
-            self.source.put_in_lanes("c", lanes)
-            sch.compute_inline(found.strips)
+            self.strips.put_in_lanes("c", self.plan.lanes)
 
     def spread(self, block: str, buffer: str, axis: int) -> None:
         """Positions of a tile apart in memory, or they meet in the same lines of the cache."""
@@ -292,8 +278,8 @@ class _Winograd:
         pad_lane = self.pad.lane("c", lanes)
         sch.unroll(self.pad.loops()["y0"])
         sch.vectorize(pad_lane)
-        if self.source is not None:
-            self.copy_image(self.source, block)
+        if not self.found.channels_last:
+            self.copy_image(block)
         self.unroll(points)
         sch.vectorize(lane)
         return block
@@ -311,15 +297,12 @@ class _Winograd:
         sch.vectorize(lane)
         return raw[-1] if raw else where
 
-    def copy_image(self, source: LaidOut, where: LoopRef) -> None:
+    def copy_image(self, where: LoopRef) -> None:
         """Channels against pixels of the image, which are neighbours in memory."""
-        sch = self.sch
-        sch.compute_at(source.name, where)
-        lane = source.lane("c", self.plan.lanes)
-        own = source.loops()
-        pixels = [own[n] for n in source.labels if n[0] == "x" and n in own]
+        sch, strips = self.sch, self.strips
+        sch.compute_at(strips.name, where)
+        lane = strips.lane("c", self.plan.lanes)
+        own = strips.loops()
+        pixels = [own[n] for n in strips.labels if n[0] == "x" and n in own]
         row = pixels[-1] if pixels else sch.add_unit_loop(lane)
-        if source is not self.strips and len(pixels) > 1:
-            sch.reorder(*pixels, lane)
-            row = sch.fuse(*pixels)
         turn(sch, row, lane, self.plan.lanes, along_rows=False)

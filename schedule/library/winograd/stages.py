@@ -23,7 +23,7 @@ class Winograd:
     outputs, points, tiles   sums and products of a tile, and the tiles, along each window
     result        for each dimension of the result what it is: "h0", "h1".. for the windows, "f" for
                   the filters, "s0".. for what else `products` has, "u0".. for one element
-    image         likewise of the image: "x0".., "c" for the channels, "d0"..
+    channels_last whether channels are neighbours in the image
     filters, channels   of the stages, rounded up; `period`: filters with the same channels
     stored        the filters that the result has
     samples       the product of all other dimensions; None where one of them is symbolic
@@ -42,7 +42,7 @@ class Winograd:
     points: tuple[int, ...]
     tiles: tuple[int, ...]
     result: tuple[str, ...]
-    image: tuple[str, ...]
+    channels_last: bool
     channel: int
     channels: int
     filter: int
