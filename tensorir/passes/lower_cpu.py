@@ -65,7 +65,7 @@ def cpu_passes(target: Target) -> list[tuple[str, Pass]]:
         ("lane_patterns", lambda f: lane_patterns(f, masked)),
         ("vector_locals", vector_locals),
         ("simplify", simplify),
-        ("narrow_gathers", narrow_gathers),
+        ("narrow_gathers", lambda f: narrow_gathers(f, masked)),
         ("carry_elements", carry_elements),
         ("unswitch", unswitch),
     ]

@@ -71,3 +71,22 @@ def test_places_of_scattered_elements_are_narrow_too():
     places = np.random.default_rng(0).permutation(32).astype("int32")
     a, c = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
     np.testing.assert_array_equal(interpret(low, places, a, c)[0], interpret(func, places, a, c)[0])
+
+
+@pytest.mark.parametrize(("size", "masks", "narrow"), [(256, 1, 1), (256, 0, 0), (257, 1, 0)])
+def test_places_in_short_tables_of_bytes_are_bytes(size, masks, narrow):
+    """Where processors choose bytes of registers; of wide places the lowest byte counts."""
+    text = f"""
+@prim_func
+def f(I: i32[64], A: u8[{size}], C: u8[64]):
+    for i in vectorized(64):
+        C[i] = A[i64(I[i]) * 3 - i * 2 - 20]
+"""
+    func = parse(text.strip())
+    features = ("avx512bw", "avx512f", "avx512vl") if masks else ()
+    low = lower(func, Target("c", vector_bits=512, features=features))
+    verify(low)
+    assert ("u8x64(I[" in format_func(low)) == bool(narrow)
+    places = np.arange(64, dtype="int32") + 20
+    a = np.random.default_rng(0).integers(0, 256, size).astype("uint8")
+    np.testing.assert_array_equal(interpret(low, places, a)[0], interpret(func, places, a)[0])

@@ -13,6 +13,7 @@ import re
 
 from backends.c.emit.masked_moves import BitMasks, MaskedMoves, VectorMasks
 from backends.c.emit.memory import MemoryEmitter, contiguous_base
+from backends.c.emit.native import Native, chooses
 from backends.emit.expressions import ATOM, Text
 from backends.errors import BuildError
 from tensorir import (
@@ -28,6 +29,7 @@ from tensorir import (
     Select,
     Store,
     Target,
+    cast,
     int_value,
     mask_count,
     masked_bits,
@@ -115,18 +117,57 @@ class MaskedEmitter(MemoryEmitter):
 
     def load_lanes(self, e: Load, mask: str) -> str:
         """The lanes of a vector whose bit of the mask is set, 0 in others."""
-        lanes, base = dt.lanes(e.dtype), contiguous_base(e.indices[0])
+        base = contiguous_base(e.indices[0])
         assert base is not None
-        vector, element = self.vector_type(e.dtype), self.type_name(dt.element(e.dtype))
+        return f"{self.load_first(e.dtype)}({mask}, &{self.element(e.buffer, (base,))})"
+
+    def load_first(self, dtype: str) -> str:
+        """The function that loads the lanes whose bit of the mask is set, and 0 in others."""
+        lanes, vector = dt.lanes(dtype), self.vector_type(dtype)
         name = f"load_first_{vector}"
         if name not in self.declarations:
             kind = self.type_name(f"uint{max(8, lanes)}")
+            element = self.type_name(dt.element(dtype))
             loop = f"for (int i = 0; i < {lanes}; i++) if (m >> i & 1) r[i] = p[i];"
             usual = f"    {vector} r = {{0}};\n    {loop}\n    return r;"
-            body = self.native_or(self.moves.load(e.dtype, vector), "    return $;", usual)
+            body = self.native_or(self.moves.load(dtype, vector), "    return $;", usual)
             head = f"{self.inline} {vector} {name}({kind} m, const {element} *p)"
             self.declarations[name] = f"{head} {{\n{body}\n}}"
-        return f"{name}({mask}, &{self.element(e.buffer, (base,))})"
+        return name
+
+    def gatherer(self, vector: str, buffer: Buffer, index: Expr) -> str:
+        """Tables of at most four vectors are read whole, and stay in registers if there are any."""
+        lanes, size = dt.lanes(index.dtype), int_value(buffer.shape[0]) or 0
+        dtype, feature = dt.with_lanes(buffer.dtype, lanes), None
+        if dt.lanes(buffer.dtype) == 1 and 1 < size <= 4 * lanes and not self.on_arm:
+            feature = chooses(dtype, index.dtype)
+        if feature is None:
+            return super().gatherer(vector, buffer, index)
+        wide = cast(dt.with_lanes("int32", lanes), index)
+        usual = super().gatherer(vector, buffer, wide)
+        other = "at" if wide is index else self.converted("at", index.dtype, wide.dtype)
+        name = f"look_up_{size}_{vector}"
+        parts = [
+            f"LOAD({vector}, p + {start})"
+            if start + lanes <= size
+            else f"{self.load_first(dtype)}({hex((1 << size - start) - 1)}, p + {start})"
+            for start in range(0, size, lanes)
+        ]
+        tables = [f"{vector} t{n} = {part};" for n, part in enumerate(parts)]
+        found = [
+            f"__builtin_shuffle(t{n}, {f't{n + 1}, ' if n + 1 < len(parts) else ''}at)"
+            for n in range(0, len(parts), 2)
+        ]
+        if len(found) > 1:
+            mask = self.mask_type(dt.bits(dtype), lanes)
+            choose = self.select_helper(vector, mask, lanes, True)
+            found[0] = f"{choose}((at & {2 * lanes}) != 0, {found[1]}, {found[0]})"
+        use = "\n".join(f"    {line}" for line in (*tables, f"return {found[0]};"))
+        body = self.native_or(Native(feature, ""), use, f"    return {usual}(p, {other});")
+        params = f"const {self.type_name(buffer.dtype)} *p, {self.type_name(index.dtype)} at"
+        text = f"{self.inline} {vector} {name}({params}) {{\n{body}\n}}"
+        self.declarations.setdefault(name, text)
+        return name
 
     def store(self, s: Store) -> None:
         if self.mask is None:

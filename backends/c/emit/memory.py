@@ -53,6 +53,12 @@ class MemoryEmitter(ProductEmitter):
             name = self.indexed_name(name, buffer, index)
             return f"{self.lanes_helper(name, vector, params, lane, lanes)}({args})"
         index = narrow_place(index)
+        name = self.gatherer(vector, buffer, index)
+        return f"{name}({self.names.of(buffer)}, {self.expr(index)})"
+
+    def gatherer(self, vector: str, buffer: Buffer, index: Expr) -> str:
+        """The function that loads a vector of elements from places of their own."""
+        lanes = dt.lanes(index.dtype)
         name = self.indexed_name(f"gather_{vector}", buffer, index)
         if name not in self.declarations:
             # Of a loop over the lanes gcc makes one, through memory.
@@ -61,9 +67,10 @@ class MemoryEmitter(ProductEmitter):
             if native is not None and not self.on_arm:
                 self.declarations.setdefault(native.feature, GATHERS)
             body = self.native_or(native, "    return $;", usual)
+            pointer = f"const {self.type_name(buffer.dtype)} *p"
             head = f"{self.inline} {vector} {name}({pointer}, {self.type_name(index.dtype)} at)"
             self.declarations[name] = f"{head} {{\n{body}\n}}"
-        return f"{name}({self.names.of(buffer)}, {self.expr(index)})"
+        return name
 
     def indexed_name(self, name: str, buffer: Buffer, index: Expr) -> str:
         """Bool and uint8 share a vector type, and so may indices of several types."""
@@ -139,7 +146,6 @@ def contiguous_base(index: Expr) -> Expr | None:
 
 
 def narrow_place(index: Expr) -> Expr:
-    """The places of a gather, in 32 bits where they were computed in these."""
-    if isinstance(index, Cast) and dt.element(index.a.dtype) == "int32":
-        return index.a
-    return index
+    """The places of a gather, in the integers that they were computed in (narrow_gathers)."""
+    narrow = isinstance(index, Cast) and dt.element(index.a.dtype) in ("uint8", "uint16", "int32")
+    return index.a if isinstance(index, Cast) and narrow else index

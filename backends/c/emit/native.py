@@ -159,6 +159,16 @@ def merged(dtype: str, lanes: Sequence[int]) -> Native | None:
     return Native("__AVX512VBMI__" if bits == 8 else "__AVX512BW__", call)
 
 
+def chooses(dtype: str, index: str) -> str | None:
+    """What has one instruction for lanes that a vector of `index` names, of one vector or two."""
+    bits, register = dt.bits(dtype), dt.itemsize(dtype) * 8
+    kinds = {8: ("uint8", "VBMI"), 16: ("uint16", "BW"), 32: ("int32", "F")}
+    places, feature = kinds.get(bits, ("", ""))
+    if dt.element(index) != places or dt.is_bool(dtype) or register not in FEATURES:
+        return None
+    return f"__AVX512{feature}__{') && defined(__AVX512VL__' if register < 512 else ''}"
+
+
 def any_far(dtype: str) -> Native | None:
     """Whether a lane of x is beyond what is near, 6000 or (float64) 10^6, or NaN."""
     if dtype == "float64x8":

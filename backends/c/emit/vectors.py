@@ -203,11 +203,15 @@ class VectorEmitter(MaskEmitter):
             return f"{self.expr(e.cond, level)} ? {a} : {b}", TERNARY
         mask = self.mask_type(bits, lanes)
         vector = mask if boolean else self.vector_type(e.dtype)
-        params, lane = f"{mask} m, {vector} a, {vector} b", "m[i] ? a[i] : b[i]"
-        if lanes == 2 and not dt.is_float(e.dtype):  # gcc 12 makes the mask of m ? 1 : 0
-            lane = "(m[i] & a[i]) | (~m[i] & b[i])"
-        name = self.lanes_helper(f"select_{vector}", vector, params, lane, lanes)
+        name = self.select_helper(vector, mask, lanes, not dt.is_float(e.dtype))
         return f"{name}({self.masked(e.cond, bits)}, {a}, {b})", ATOM
+
+    def select_helper(self, vector: str, mask: str, lanes: int, whole: bool) -> str:
+        """The function that chooses between vectors, of integers if `whole`, lane by lane."""
+        params, lane = f"{mask} m, {vector} a, {vector} b", "m[i] ? a[i] : b[i]"
+        if lanes == 2 and whole:  # gcc 12 makes the mask of m ? 1 : 0
+            lane = "(m[i] & a[i]) | (~m[i] & b[i])"
+        return self.lanes_helper(f"select_{vector}", vector, params, lane, lanes)
 
     def vector_call(self, e: Call) -> Text:
         if e.name == REINTERPRET:
