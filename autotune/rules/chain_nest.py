@@ -12,7 +12,7 @@ from autotune.rules.common_reads import read_in_common, run_together
 from autotune.rules.find_chain import Chain
 from autotune.rules.group import attempt, output_store, size
 from autotune.rules.lanes import into_lanes, lanes_inside, merge_level, unroll_short
-from autotune.rules.nest import finish_nest
+from autotune.rules.nest import finish_nest, one_loop
 from autotune.rules.runs import contiguous_run, fuse_run
 from schedule import LoopRef, Schedule, library
 from tensorir import Cpu, int_value
@@ -109,18 +109,14 @@ class ChainNest:
 
     def tasks(self) -> LoopRef:
         """Make the loop over blocks of rows around the last stage; returns the one that threads
-        share. `task` is the innermost one: rows of symbolic sizes may be two loops."""
+        share. `task` is the innermost one."""
         sch = self.sch
         rows = sch.get_loops(self.last)[: len(self.chain.sizes)]
         if self.rows > 1 or self.chain.products:
             outer, _ = sch.split(rows[-1], [None, self.rows])
             rows = [*rows[:-1], outer]
-        shared, alone = library.fusible(sch, rows)
-        if alone:
-            sch.reorder(*shared, *alone)
-        first = sch.fuse(*shared) if len(shared) > 1 else shared[0]
-        self.task = alone[-1] if alone else first
-        return first
+        shared, self.task = one_loop(sch, rows)
+        return shared
 
     def tile(self, product: str, writer: str) -> None:
         """A product in register tiles of all rows of the task and `vector` columns."""

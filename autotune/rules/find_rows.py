@@ -107,7 +107,7 @@ class _Found:
         self.end = end = str(sch.cache_write(last, 0, apart)) if apart else last
         self.cuts = cut_loops(sch, end, last)
         self.found = followers(sch, end, among, one, aside)
-        self.rows = frozenset() if one else _shared(sch, self.found)
+        self.rows = frozenset() if one else shared_loops(sch, self.found)
         self.members = tuple(n for n in reversed(self.found) if self.rows <= self.found[n].loops)
         self.node, around = sch.state.block(end), sch.state.loops_around(end)
         self.place = {loop.var: n for n, loop in enumerate(around)}
@@ -202,7 +202,7 @@ class _Found:
             _refuse(name, "it stores at no one place of variables of its own")
         reads = ((load.buffer, load.indices) for load in body_loads(node))
         accesses = [(written(node)[0], stored), *reads]
-        return [_step(buffer, at, places, self.analyzer) for buffer, at in accesses]
+        return [step_of(buffer, at, places, self.analyzer) for buffer, at in accesses]
 
     def main_read(self) -> Step | None:
         """The largest access to what the chain is given, of those that tell most of its rows."""
@@ -246,7 +246,7 @@ class _Found:
         last = columns[-1][2] if columns else len(stored) - 1
         own = {var: var for var, *_ in columns}
         follow = len(columns) > 1 and all(
-            _follow(_step(load.buffer, load.indices, own, self.analyzer),
+            _follow(step_of(load.buffer, load.indices, own, self.analyzer),
                     [(var, extent) for var, extent, *_ in columns])
             for load in body_loads(node)
         )  # fmt: skip
@@ -267,7 +267,7 @@ Step = Callable[[Var], "int | None"]
 """How many elements an access moves with a variable; None where not always as many."""
 
 
-def _step(
+def step_of(
     buffer: Buffer, indices: Sequence[Expr], places: Mapping[Var, Expr], analyzer: Analyzer
 ) -> Step:
     flat = flat_place(buffer, [substitute(index, places) for index in indices])
@@ -285,7 +285,7 @@ def _follow(step: Step, axes: Sequence[tuple[Var, int | None]]) -> bool:
     return True
 
 
-def _shared(sch: Schedule, found: Mapping[str, Follower]) -> frozenset[Var]:
+def shared_loops(sch: Schedule, found: Mapping[str, Follower]) -> frozenset[Var]:
     """The loops that are rows: those that most elements go along with."""
     stages = list(found.values())[1:]
 

@@ -85,7 +85,11 @@ def _later(place: str) -> Callable[..., Any]:
 RULES: dict[str, Rules] = {
     "cpu": Rules(
         stages=[winograd_stages],
-        chains=[scan_plans, chain_plans],
+        chains=[
+            scan_plans,
+            chain_plans,
+            _later("autotune.rules.side_by_side:side_by_side_plans"),
+        ],
         groups=[
             tiled_plans,
             tensorized_plans,

@@ -73,6 +73,7 @@ PROGRAMS = [
     applied(ops.sum, (1, 1 << 20), axis=(1,)),
     applied(ops.sum, (4096, 512), axis=(0,)),
     applied(ops.max, (4096, 8), axis=(1,)),
+    applied(ops.softmax, (8, 40, 512), axis=1),
     applied(ops.matmul, (6, 1 << 16), (1 << 16, 64)),
     applied(ops.matmul, (64, 1 << 14), (1 << 14, 64)),
     applied(ops.matmul, (2, 4096), (512, 4096), transpose_b=True),
