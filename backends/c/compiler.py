@@ -215,6 +215,9 @@ SHARED = ("-shared", *(() if os.uname().sysname == "Darwin" else ("-Wl,-Bsymboli
 """What calls a function of the object means that one, whatever functions of its name the process
 has: those of Python, of BLAS, of other kernels."""
 
+LIBRARIES = ("-lm",)
+"""The options by which what is compiled is linked with what it calls, unless others are given."""
+
 
 def compile_shared(
     compiler: Compiler,
@@ -224,10 +227,13 @@ def compile_shared(
     name: str,
     timeout: float = DEFAULT_TIMEOUT,
     objects: tuple[Path, ...] = (),
+    libraries: tuple[str, ...] = LIBRARIES,
 ) -> None:
     """Compile C text to a shared object at `path`; BuildError says what the compiler said."""
     link = (*SHARED, "-x", "none", *map(str, objects)) if objects else SHARED
-    compile_object(compiler, source, path, flags, name, timeout, link=link)
+    compile_object(
+        compiler, source, path, flags, name, timeout, link=link, libraries=libraries
+    )
 
 
 def compile_part(
@@ -247,14 +253,18 @@ def compile_object(
     *,
     language: str = "c",
     link: tuple[str, ...] = SHARED,
+    libraries: tuple[str, ...] = LIBRARIES,
 ) -> None:
     """Compile and link a text to `path`; BuildError says what the compiler said.
 
-    language  as the compiler calls it: "c++" for a C++ compiler
-    link      what makes a shared object of it, with others; or the options of a program
+    language   as the compiler calls it: "c++" for a C++ compiler
+    link       what makes a shared object of it, with others; or the options of a program
+    libraries  options in place of LIBRARIES
     """
     # The assembler reads what the compiler writes meanwhile, and no file lies between.
-    tail: tuple[str, ...] = ("-pipe", *link, "-o", str(path), "-x", language, "-", "-lm")
+    tail: tuple[str, ...] = (
+        "-pipe", *link, "-o", str(path), "-x", language, "-", *libraries,
+    )  # fmt: skip
     if os.uname().sysname == "Darwin":  # symbols of Python are found when the object is loaded
         tail = ("-undefined", "dynamic_lookup", *tail)
     _compile(compiler, (*flags, *tail), source, name, timeout)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from backends.c.compiler import Compiler, knows, macros, march_option
+from backends.c.compiler import LIBRARIES, Compiler, knows, macros, march_option
 
 FLAGS = (
     "-O2",
@@ -46,6 +46,11 @@ GCC_BITS_FLAGS = ("-fno-tree-bit-ccp",)
 """gcc asks of each number which of its bits are known, and over again in long code: of nests with
 many lines up to two fifths of its time, for the same instructions. They tell it what is aligned
 too, which SSE asks for in operands, and its successors do not."""
+
+GLIBC_LIBRARIES = ("-nodefaultlibs", "-l:libc_nonshared.a", *LIBRARIES, "-lgcc")
+"""What kernels are linked with. Whoever loads one has glibc: to read the names of its thousands of
+functions is more than half of a link, and a tenth of what gcc takes for a matrix product. Of a
+function that a kernel asks for without a version, the loader takes the first or the only one."""
 
 ELEMENT = re.compile(r"^ *(\w+)\[.*\] \S{0,2}= ", re.MULTILINE)
 """What is assigned to an element of an array."""
@@ -93,6 +98,12 @@ def kernel_flags(
         *(GCC_X86_FLAGS if "__x86_64__" in known else ()),
     )
     return (*compile_flags(compiler, march, openmp), *(own if _is_gcc(known) else ()))
+
+
+def libraries(compiler: Compiler, march: str | None) -> tuple[str, ...]:
+    """The options by which a kernel is linked with what it calls."""
+    known = macros(compiler, march) if march is not None else frozenset[str]()
+    return GLIBC_LIBRARIES if _is_gcc(known) and "__gnu_linux__" in known else LIBRARIES
 
 
 def _is_gcc(known: frozenset[str]) -> bool:

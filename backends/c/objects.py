@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from backends.c import compiler as cc
-from backends.c.flags import compile_flags, kernel_flags
+from backends.c.flags import compile_flags, kernel_flags, libraries
 from backends.c.support import Support, split_support
 from backends.c.threads import THREADS
 from backends.c.workspace import WORKSPACE
@@ -48,6 +48,7 @@ class ObjectMaker:
             made_by = (*compiler.command, compiler.identity, *flags, machine)
             own, shared = split_support(text, SUPPORT)
             kernel = kernel_flags(compiler, march, openmp, own)
+            linked = libraries(compiler, march)
             keys = [object_key(support.source, PART, *made_by) for support in shared]
 
             def part(key: str, support: Support) -> Path:
@@ -58,9 +59,9 @@ class ObjectMaker:
 
             def compile_to(draft: Path) -> None:
                 parts = tuple(map(part, keys, shared))
-                cc.compile_shared(compiler, own, draft, kernel, name, timeout, parts)
+                cc.compile_shared(compiler, own, draft, kernel, name, timeout, parts, linked)
 
-            key = object_key(own, *keys, *made_by, *kernel)
+            key = object_key(own, *keys, *made_by, *kernel, *linked)
             return key, _kept(store, key, compile_to)
 
         if compiler not in self._without_openmp:

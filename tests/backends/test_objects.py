@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import threading
 
@@ -11,7 +12,7 @@ from fake_compilers import GCC, script
 
 from backends import BuildError, ObjectCache, build, build_source, source_text
 from backends.c import compiler as cc
-from backends.c.flags import GCC_BITS_FLAGS, kernel_flags
+from backends.c.flags import GCC_BITS_FLAGS, GLIBC_LIBRARIES, kernel_flags, libraries
 from backends.c.objects import SUPPORT, Background
 from backends.c.support import split_support
 from tensorir import parse, te
@@ -117,3 +118,44 @@ def test_bits_that_gcc_need_not_know_change_no_instruction(march):
     assert made.replace("vmova", "vmovu") == before.replace("vmova", "vmovu")
     known = cc.macros(gcc, march)
     assert (flags != without) == ("__AVX__" in known or "__SSE__" not in known)
+
+
+CALLED = """
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+static int less(const void *a, const void *b) { return *(float *)a < *(float *)b ? -1 : 1; }
+static void forked(void) {}
+int add_one(const float *A, float *B) {
+    volatile __int128 whole = (__int128)1 << 100, part = (__int128)1 << 98;
+    volatile double one = 1.0;
+    struct stat found;
+    if (pthread_atfork(0, 0, forked) || stat("/", &found) || !S_ISDIR(found.st_mode)) return 1;
+    memcpy(B, A, 4 * (size_t)(whole / part));
+    qsort(B, 4, 4, less);
+    for (int i = 0; i < 4; i++) B[i] += (float)exp(one - 1.0);
+    return 0;
+}
+"""
+"""Of glibc and the part of it that is in no shared object, of libm and of libgcc."""
+
+
+def test_kernels_call_what_libraries_have_that_the_process_loaded(logged, tmp_path):
+    kernel = build_source(add_one(), CALLED, cache=ObjectCache(tmp_path / "cache"))
+    linked = [call for call in logged() if "-march=native" in call and "-shared" in call]
+    expected = libraries(cc.find_compiler(), "native")
+    assert len(linked) == 1 and linked[0].endswith(" ".join(expected))
+    if platform.libc_ver()[0] == "glibc":
+        assert expected == GLIBC_LIBRARIES
+    assert kernel(np.array([3, 1, 2, 0], np.float32)).tolist() == [1, 2, 3, 4]
+
+
+def test_compilers_for_other_libraries_link_with_all_of_theirs(monkeypatch):
+    gcc = cc.named_compiler((GCC,))
+    own = frozenset({"__GNUC__", "__x86_64__"})
+    for known in (own, own | {"__gnu_linux__", "__clang__"}):
+        monkeypatch.setattr("backends.c.flags.macros", lambda *_, known=known: known)
+        assert libraries(gcc, "native") == cc.LIBRARIES
+    assert libraries(gcc, None) == cc.LIBRARIES
