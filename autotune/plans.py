@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import combinations, product
-from math import lcm, prod
+from itertools import product
+from math import prod
 
 import numpy as np
 
+from autotune.cuts import Cuts, exact_axes
 from autotune.device import Cpu
 from autotune.estimate.estimate import Estimate
 from autotune.estimate.traffic import with_requests
@@ -39,13 +40,6 @@ MOST_WRITTEN = MOST_TERMS * MOST_SUMS
 USES = 8
 """Uses of each element of an operand from which on a turned copy of it pays."""
 
-TASKS = (1, 2, 4, 8)
-"""Tasks for each thread that are tried."""
-
-TALL = (4, 16)
-"""Tiles of a task along a symbolic axis, besides one."""
-
-
 def plans(
     c: library.Contraction,
     cpu: Cpu,
@@ -74,7 +68,8 @@ def _plans(
     if streamed or c.products:  # memory decides: in order, or where rows that share factors are few
         tiles += _ranked(shapes, estimate.cycles(shapes))[:KEPT]
     packed = [p for _, plan in tiles for p in search.panels(plan)]
-    cut = [p for plan in (*(p for _, p in tiles), *packed) for p in search.tasks(plan)]
+    cuts = Cuts(c, cpu, estimate)
+    cut = [p for plan in (*(p for _, p in tiles), *packed) for p in cuts.of(plan)]
     tasks = _ranked(cut, estimate.cycles(cut))
     known = {plan for _, plan in tasks}
     more = [p for plan in _leaders(tasks) for p in search.details(plan) if p not in known]
@@ -149,12 +144,7 @@ class _Search:
         """The steps along which values of an axis read vectors of a lane that others of it read."""
         self.taps = all(any(row[n] != 0 for row in beside) for n in c.reduced)
         """Whether the terms of a sum are elements around a place, which others need or not."""
-        self.exact = [not all(d.whole for d in axis.digits) for axis in c.axes]
-        """Whether tiles have to divide an axis: it is a part of a variable of the block."""
-        far = max(c.operands, key=lambda o: prod(size or 1 for size in o.shape), default=c.result)
-        self.near = [abs(step or 0) for step in far.strides].__getitem__
-        """The elements between neighbours of an axis in the largest operand."""
-        self.batch = [n for n in c.spatial if all(o.strides[n] != 0 for o in c.operands)]
+        self.exact = exact_axes(c)
 
     def tiles(self) -> Iterator[library.NestPlan]:
         """Register tiles, in one task."""
@@ -313,66 +303,6 @@ class _Search:
     def steps(self) -> tuple[int, ...]:
         """The axes that are summed over: windows first, if their order is free."""
         return self.c.written if self.bitwise else self.free
-
-    def tasks(self, plan: library.NestPlan) -> Iterator[library.NestPlan]:
-        """What a task takes, and the order of the loops in it."""
-        c, threads = self.c, self.cpu.threads
-        rows = [n for n in plan.order if n != plan.lane]
-        apart = sorted(rows, key=self.near, reverse=True)
-        orders = {plan.order, (*rows, plan.lane), (plan.lane, *apart)}
-        known = [c.axes[n].extent is not None for n in c.spatial]
-        alone = [n in self.batch and plan.tile[n] == 1 for n in c.spatial]
-        base = [
-            self.grain(plan, n) if alone[n] else self.whole[n] if known[n] else plan.tile[n]
-            for n in c.spatial
-        ]
-        already = prod(-(-e // t) for e, t in zip(self.whole, base))
-        sizes: dict[int, list[int]] = {}
-        for n in c.spatial:
-            if not known[n]:
-                sizes[n] = [tiles * base[n] for tiles in TALL if tiles * base[n] <= self.whole[n]]
-            elif base[n] == self.whole[n]:
-                sizes[n] = self.cuts(n, self.grain(plan, n), threads)
-        cuts: set[tuple[int, ...]] = {tuple(base)} if already >= threads else set()
-        for n, options in sizes.items():
-            for size in options:
-                cuts.add(tuple(size if m == n else base[m] for m in c.spatial))
-        for n, m in combinations(sizes, 2):
-            for a, b in product(sizes[n][:2], sizes[m][:2]):
-                cuts.add(tuple({n: a, m: b}.get(k, base[k]) for k in c.spatial))
-        padded = [n for n in c.spatial if self.is_row(n)]
-        for task in cuts:
-            cut = any(task[n] < self.whole[n] for n in padded)
-            pad = "root" if cut and plan.pad == "task" else plan.pad
-            for order in orders:
-                yield replace(plan, task=task, order=order, pad=pad, threads=True)
-        work = self.estimate.terms * prod(self.whole)
-        if work < 200_000 or not cuts:
-            yield replace(plan, task=self.whole, threads=False)
-
-    def is_row(self, axis: int) -> bool:
-        """Whether an axis runs along the rows of an operand with padding: a task's part of a row
-        has padding at one end or none, and what that is would be asked for each element."""
-        padded = [n for n, o in enumerate(self.c.operands) if o.pad is not None]
-        return any(
-            self.c.is_window(axis, n) and self.c.operands[n].dims[-1][axis] != 0 for n in padded
-        )
-
-    def grain(self, plan: library.NestPlan, axis: int) -> int:
-        """What the task's part of an axis is to be a multiple of: vectors that are turned on the
-        way out may not reach into what another task writes."""
-        result, tile = self.c.result, plan.tile[axis]
-        turned = result.strides[plan.lane] != 1 and result.strides[axis] == 1
-        return lcm(tile, plan.lanes) if turned else tile
-
-    def cuts(self, axis: int, tile: int, threads: int) -> list[int]:
-        """Parts of an axis that make so many tasks for each thread."""
-        tiles = -(-self.extents[axis] // tile)
-        counts = [k * threads for k in TASKS if k * threads <= tiles] or [tiles]
-        if self.exact[axis]:
-            counts = [k for k in counts if tiles % k == 0]
-        sizes = [-(-tiles // k) * tile for k in [*counts, tiles]]
-        return list(dict.fromkeys(min(size, self.extents[axis]) for size in sizes))
 
     def details(self, plan: library.NestPlan) -> Iterator[library.NestPlan]:
         """Other ways to read the operands, and other orders of the sums."""
