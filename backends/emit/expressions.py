@@ -279,9 +279,13 @@ class ExpressionEmitter:
 
     def expr_select(self, e: Select) -> Text:
         a, b = self.expr(e.a, OR), self.expr(e.b, OR)
-        if isinstance(e.a, Const) and isinstance(e.b, Const) and dt.is_int(e.dtype):
+        narrow = dt.is_int(e.dtype) and dt.bits(e.dtype) < 32
+        if isinstance(e.a, Const) and isinstance(e.b, Const) and dt.is_int(e.dtype) and not narrow:
             a = f"({self.type_name(e.dtype)}){self.expr(e.a, UNARY)}"
-        return f"{self.expr(e.cond, OR)} ? {a} : {b}", TERNARY
+        text = f"{self.expr(e.cond, OR)} ? {a} : {b}"
+        if narrow:  # of which C chooses an int
+            return f"({self.type_name(e.dtype)})({text})", UNARY
+        return text, TERNARY
 
     def expr_call(self, e: Call) -> Text:
         if e.name == REINTERPRET:

@@ -14,6 +14,7 @@ from tensorir import (
     Block,
     Buffer,
     Expr,
+    For,
     IterKind,
     IterVar,
     Seq,
@@ -28,6 +29,7 @@ from tensorir import (
     relax,
     seq,
     substitute,
+    variables,
     walk,
 )
 
@@ -163,6 +165,8 @@ def _part_that_runs(state: State, name: str, terms: bool) -> _Part | None:
     terms = terms and block.init is None  # which writes them all
     asked = [n for n, it in enumerate(block.iters) if terms or it.kind is not IterKind.REDUCE]
     found = _Part(name, None)
+    if _may_not_run(state, block, loops):
+        return None
     for n in asked:
         it = block.iters[n]
         run = relax(it.binding, ranges, analyzer)
@@ -183,6 +187,18 @@ def _part_that_runs(state: State, name: str, terms: bool) -> _Part | None:
         return found
     in_range = [binary("<", it.binding, it.extent) for it in block.iters]  # a tail leaves these out
     return found if is_dense(bindings, ranges, analyzer.assuming(all_of(*in_range))) else None
+
+
+def _may_not_run(state: State, block: Block, loops: Sequence[For]) -> bool:
+    """Whether a loop that chooses nothing may have no iterations, where there are elements."""
+    choosing = {var for it in block.iters for var in variables(it.binding)}
+    data = [it for it in block.iters if it.kind is not IterKind.REDUCE]
+    some = all_of(*(binary("<=", const(1), it.extent) for it in data))
+    return any(
+        not state.analyzer(loops[:at]).assuming(some).prove(loop.extent >= 1)
+        for at, loop in enumerate(loops)
+        if loop.var not in choosing
+    )
 
 
 def copy_nest(state: State, name: str, source: Buffer, target: Buffer) -> Stmt:

@@ -74,6 +74,23 @@ def test_copy_of_a_partly_computed_buffer():
         sch.cache_write("pad", 0)
 
 
+@pytest.mark.parametrize("rows", [te.var("n"), 0, 1])
+def test_copy_of_what_a_loop_without_iterations_computes(rows):
+    """The other result of an argmax is read by nobody, so its copy stayed outside of the loop."""
+    a = te.placeholder((3, 4), name="A")
+    k = te.reduce_axis(4, name="k")
+    best = te.compute((3,), lambda i: te.argmax(a[i, k], axis=k), name="best")
+    c = te.compute((rows, 3), lambda i, j: best[j] + i, name="C")
+    sch = Schedule(te.create_prim_func([*te.numbers_needed([a, c]), a, c]))
+    sch.compute_at("best", "i_C")
+    if rows == 1:
+        sch.cache_write("best", 1)
+        keeps_the_meaning(sch)
+    else:
+        with pytest.raises(ScheduleError, match="only the part of 'best_value' that is needed"):
+            sch.cache_write("best", 1)
+
+
 def test_fused_digits_bound_each_other():
     """f // 2 < 1 and f % 2 < 1 together: the second was forgotten once f % 2 was read as f."""
     sch = Schedule(matmul_bias(8, 11, 5))

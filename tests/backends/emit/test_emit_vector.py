@@ -139,6 +139,38 @@ def test_broadcast_operands_on_either_side(run, dtype, lanes):
         np.testing.assert_array_equal(result, wanted)
 
 
+@pytest.mark.parametrize("dtype", [*dt.SIGNED, *dt.UNSIGNED, "float32", "float64"])
+def test_whatever_a_scalar_is_computed_by_it_is_an_operand_of_vectors(run, dtype):
+    """C computes narrow integers in int, of which vectors of others take none."""
+    lanes, integer = 16, dt.is_int(dtype)
+    a = np.arange(1, 33).astype(dtype)
+    x, at = Buffer("a", (32,), dtype), (Ramp(i * lanes, const(1), lanes),)
+    one, other, three = x[i], x[i + 1], Const(3, dtype)
+    less = BinOp("<", one, other)
+    scalars = [BinOp(op, one, other) for op in ("+", "-", "*", "min", "max")]
+    scalars += [Select(less, one, three), Select(less, three, Const(5, dtype))]
+    scalars += [Select(less, Select(less, one, other), three), Cast(dtype, less)]
+    if integer:
+        scalars += [BinOp(op, one, b) for op in ("//", "%", "<<", ">>", "&") for b in (other, three)]
+        scalars += [Call("popcount", (one,), dtype)]
+    if not dt.is_unsigned(dtype):
+        scalars += [Call("abs" if integer else "fabs", (one,), dtype)]
+    plain = [Buffer(f"plain{n}", (2,), dtype) for n in range(len(scalars))]
+    outs = [Buffer(f"out{n}", (32,), dtype) for n in range(2 * len(scalars))]
+    body, vector = [], Load(x, at)
+    for n, (own, value) in enumerate(zip(plain, scalars)):
+        spread = Broadcast(value, lanes)
+        sums = BinOp("+", spread, vector), BinOp("-", vector, spread)
+        body.append(Store(own, (i,), value))
+        body += [Store(out, at, each) for out, each in zip(outs[2 * n :], sums)]
+    results = [np.zeros(b.const_shape, dtype) for b in (*plain, *outs)]
+    run(PrimFunc("f", (x, *plain, *outs), (), For(i, const(2), seq(*body))), a, *results)
+    for n in range(len(scalars)):
+        spread, found = np.repeat(results[n], lanes), results[len(scalars) + 2 * n :]
+        np.testing.assert_array_equal(found[0], spread + a)
+        np.testing.assert_array_equal(found[1], a - spread)
+
+
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
 def test_shifts(run, dtype):
     a = np.resize(ints(dtype), 64)
