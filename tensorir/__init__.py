@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from tensorir.arrays import refuse_masked as refuse_masked
     from tensorir.buffer import SCOPES as SCOPES
     from tensorir.buffer import Buffer as Buffer
+    from tensorir.errors import AllocationError as AllocationError
     from tensorir.errors import ParseError as ParseError
     from tensorir.errors import RangeError as RangeError
     from tensorir.errors import TensorIRError as TensorIRError
@@ -278,7 +279,7 @@ __all__ = lazy_names(
         "tensorir.targets.cpu": "Cpu",
         "tensorir.targets.device": "Device device_of",
         "tensorir.targets.gpu": "Gpu",
-        "tensorir.errors": "ParseError RangeError TensorIRError VerifyError",
+        "tensorir.errors": "AllocationError ParseError RangeError TensorIRError VerifyError",
         "tensorir.expr": (
             "FALSE TRUE BinOp Call Cast Const Expr ExprLike Load Not Select Var all_of any_of "
             "binary cast conjuncts const convert int_value maximum minimum select"

@@ -13,5 +13,9 @@ class RangeError(TensorIRError):
     """A number does not fit in the type that it belongs to."""
 
 
+class AllocationError(TensorIRError):
+    """What a kernel of a GPU allocates has a size that is no number."""
+
+
 class ParseError(TensorIRError):
     """A printed program could not be read back; the message carries the line."""

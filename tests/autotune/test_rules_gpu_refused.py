@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from autotune import default_schedule
 from autotune.rules.gpu.product import ProductPlan
 from schedule import Refusal, Schedule
+from tensorir import te
 from tests.autotune.test_rules_gpu_products import matmul, planned
+from tests.fuzz.network_checks import check_schedule
 
 
 def refusing(make: Any) -> Any:
@@ -41,3 +46,21 @@ def test_a_product_without_tiles_says_so(monkeypatch):
     assert not any(isinstance(plan, ProductPlan) for plan in sketch.plans)
     notes = [note for note in sketch.notes() if note.startswith("impossible: tile ")]
     assert notes and all(note.endswith("no room at all") for note in notes)
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float32", "int8"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_tile_whose_size_is_no_number_is_refused(kind, turned):
+    """Lowering knows no constant part of what a step reads, of one array or of two: not said by the
+    move, and an error of the whole default once."""
+    n = te.var("n")
+    a = te.placeholder((3 * n, 4), kind, name="A")
+    k, q = te.reduce_axis(n, name="k"), te.reduce_axis(16, name="q")
+
+    def term() -> te.Tensor:
+        value = te.if_then_else(te.all(q + q < 3 * n, k < 4), a[q + q, k], te.const(1, kind))
+        return te.sum(value, axis=[q, k] if turned else [k, q])
+
+    total = te.compute((), term, name="total")
+    func = te.create_prim_func([n, a, total])
+    check_schedule(default_schedule(func, "cuda-emulator"), "cuda-emulator", {"n": 32})

@@ -13,7 +13,7 @@ from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group
 from autotune.rules.plan import Plan, Values
 from schedule import Schedule, ScheduleError
-from tensorir import For, ForKind, Gpu, PrimFunc, Seq, Stmt, seq, walk
+from tensorir import AllocationError, For, ForKind, Gpu, PrimFunc, Seq, Stmt, seq, walk
 
 if TYPE_CHECKING:
     from autotune.gpu.work import Room, Work
@@ -242,11 +242,13 @@ def _fits(room: Room | Work, gpu: Gpu) -> bool:
     return asked and room.at_once(gpu) > 0
 
 
+Needs = Callable[[PrimFunc, Gpu, PrimFunc], "Sequence[Room | Work]"]
+
+
 @contextmanager
 def launchable(
-    sch: Schedule, call: str, block: str, gpu: Gpu,
-    needs: Callable[[PrimFunc, Gpu, PrimFunc], Sequence[Room | Work]] = bound_rooms,
-) -> Iterator[None]:  # fmt: skip
+    sch: Schedule, call: str, block: str, gpu: Gpu, needs: Needs = bound_rooms
+) -> Iterator[None]:
     """Undo all steps, and raise ScheduleError, where the kernels of `bound_part` that they make
     cannot be launched, by what they need. Moves know what they ask for; lowering may have to keep
     more in shared memory, where it cannot tell which elements a step reads, or rows begin in other
@@ -254,14 +256,25 @@ def launchable(
     start, before = len(sch.trace), sch.func
     yield
     shares = any(buffer.scope == "shared" for buffer in sch.func.buffers)
-    for room in needs(sch.func, gpu, before) if shares else ():
+    reason = _why_not(sch.func, gpu, before, needs) if shares else None
+    if reason is not None:
+        sch.undo(len(sch.trace) - start)
+        raise ScheduleError(call, block, reason, "take a smaller tile", sch.state, sch.trace)
+
+
+def _why_not(func: PrimFunc, gpu: Gpu, before: PrimFunc, needs: Needs) -> str | None:
+    """Why kernels cannot be launched, or None."""
+    try:
+        rooms = needs(func, gpu, before)
+    except AllocationError as error:  # of what a step reads, lowering knows no constant part
+        return str(error)
+    for room in rooms:
         if not _fits(room, gpu):
-            reason = (
+            return (
                 f"a block of {room.threads} threads would have {room.shared} bytes of shared "
                 f"memory and {room.registers} registers each, which {gpu.target} lacks"
             )
-            sch.undo(len(sch.trace) - start)
-            raise ScheduleError(call, block, reason, "take a smaller tile", sch.state, sch.trace)
+    return None
 
 
 def bound_part(func: PrimFunc, before: PrimFunc | None = None) -> PrimFunc:

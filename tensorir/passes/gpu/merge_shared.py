@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tensorir import dtype as dt
 from tensorir.buffer import Buffer
-from tensorir.errors import TensorIRError
+from tensorir.errors import AllocationError
 from tensorir.expr import Expr, Var, int_value
 from tensorir.func import PrimFunc
 from tensorir.passes.gpu.axes import THREAD_AXES, is_kernel, nest_of
@@ -90,7 +90,7 @@ def size_of(buffer: Buffer) -> int:
     """In bytes."""
     count = int_value(buffer.shape[0])
     if count is None:
-        raise TensorIRError(
+        raise AllocationError(
             f"{buffer.name!r} is in {buffer.scope} memory and has {buffer.shape[0]!r} elements; "
             "what a kernel allocates has a constant size: compute it tile by tile, or keep it in "
             "'global'"
