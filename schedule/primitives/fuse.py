@@ -60,7 +60,6 @@ def fuse(state: State, *loops: str) -> tuple[State, LoopRef]:
     analyzer = state.analyzer([*outside, fused, *chain_below(nodes[-1])])
     if any([node.const_extent == 0 for node in nodes]):  # nothing runs: do not divide by 0
         values = {node.var: var for node in nodes}
-    values = {v: analyzer.simplify(e) for v, e in values.items()}
     body = rebind(inner, values, None, analyzer)
     new = state.replace(state.loop_path(loops[0]), For(var, total, body))
     return new, LoopRef(name)

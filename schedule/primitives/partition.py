@@ -73,7 +73,7 @@ def partition(
         body = node.body if number == 0 else taken.renamed(node.body)
         below = chain_below(replace(part, body=body))
         analyzer = state.analyzer([*state.loops_outside(loop), part, *below])
-        value = analyzer.simplify(start + part.var)
+        value = start + part.var  # which rebind simplifies by what each block knows
         guard = None if analyzer.prove(value < node.extent) else value < node.extent
         parts.append(replace(part, body=rebind(body, {node.var: value}, guard, analyzer)))
         start = around.simplify(start + size)  # no part need have an iteration

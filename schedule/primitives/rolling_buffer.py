@@ -24,7 +24,7 @@ from schedule.rewrite.placement import (
     names_in,
     own_predicate,
 )
-from schedule.rewrite.rebind import plain_loop
+from schedule.rewrite.rebind import plain_loop, where_it_starts
 from schedule.state import BlockRef, State, extents, fresh, nest
 from tensorir import (
     TRUE,
@@ -252,11 +252,13 @@ def _part(
     for it in node.iters:
         binding = analyzer.simplify(substitute(it.binding, bound))
         iters.append(replace(it, binding=binding))
-        for inside in (binary("<=", const(0), binding), binary("<", binding, it.extent)):
+    known = where_it_starts(replace(node, iters=tuple(iters)), analyzer)
+    for it in iters:
+        for inside in (binary("<=", const(0), it.binding), binary("<", it.binding, it.extent)):
             if not analyzer.prove(inside):
-                predicate = binary("and", predicate, analyzer.simplify(inside))
+                predicate = binary("and", predicate, known.simplify(inside))
     own = {it.var: it.binding for it in iters}
     for condition in rows.conditions:
-        moved = analyzer.simplify(substitute(condition, own))
+        moved = known.simplify(substitute(condition, own))
         predicate = binary("and", predicate, moved)
     return nest(loops, replace(node, iters=tuple(iters), predicate=predicate))

@@ -8,6 +8,7 @@ from keyword import iskeyword
 from schedule.analysis.uses import Access, accesses, blocks_below, reduction_loops
 from schedule.errors import require
 from schedule.nest_index import own_names
+from schedule.rewrite.rebind import where_it_starts
 from schedule.state import State, extents, fresh, loops_below
 from tensorir import (
     TRUE,
@@ -107,7 +108,7 @@ def in_variables(state: State, block: Block) -> dict[Expr, Expr | None]:
     """The parts of a block's predicate that say more than that its variables are in range, and
     what each is in terms of those variables; None where they cannot say it."""
     around = state.loops_around(block.name)
-    loops, analyzer = {loop.var for loop in around}, state.analyzer(around)
+    loops, analyzer = {f.var for f in around}, where_it_starts(block, state.analyzer(around))
     parts = beyond_extents(state, block)
     return {part: in_own_variables(part, block, loops, analyzer) for part in parts}
 
@@ -145,13 +146,15 @@ def fresh_loops(
             whole = part.low is const(0)
             binding = loop.var if whole else analyzer.simplify(part.low + loop.var)
         iters.append(replace(it, binding=binding))
-        for bound in (binary("<=", const(0), binding), binary("<", binding, it.extent)):
+    known = where_it_starts(replace(block, iters=tuple(iters)), analyzer)
+    for it in iters:
+        for bound in (binary("<=", const(0), it.binding), binary("<", it.binding, it.extent)):
             if not analyzer.prove(bound):
-                predicate = binary("and", predicate, analyzer.simplify(bound))
+                predicate = binary("and", predicate, known.simplify(bound))
     bindings = {it.var: it.binding for it in iters}
     for condition in conditions:
-        moved = analyzer.simplify(substitute(condition, bindings))
-        if not analyzer.prove(moved):
+        moved = known.simplify(substitute(condition, bindings))
+        if not known.prove(moved):
             predicate = binary("and", predicate, moved)
     return loops, replace(block, iters=tuple(iters), predicate=predicate)
 

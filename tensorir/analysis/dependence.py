@@ -317,7 +317,7 @@ def _below(digits: Sequence[Digit], digit: Digit) -> int | None:
             if d.extent is None:
                 return None
             reach += d.scale * (d.extent - 1)
-        elif digit.extent is None or d.scale % (digit.scale * digit.extent):
+        elif not digit.extent or d.scale % (digit.scale * digit.extent):  # 0: of no iterations
             return None
     return reach
 

@@ -7,7 +7,7 @@ expression holds wherever all bound variables have a value and every divisor dif
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -138,6 +138,15 @@ class Analyzer:
         """State the least value of each of some sizes, where None means that there is none."""
         for size, least in sizes:
             self.bind_range(size, least, None)
+            self.facts.sizes[size] = least
+
+    def without(self, loops: Collection[Var]) -> Analyzer:
+        """What is known of sizes and of the other loops where these may have no iterations, without
+        what was assumed: that one runs tells of sizes."""
+        other = Analyzer()
+        other.bind_sizes(self.facts.sizes.items())
+        other.bind_all({v: n for v, n in self.facts.extents.items() if v not in loops})
+        return other
 
     def assuming(self, cond: Expr, *, memory: bool = False) -> Analyzer:
         """A copy that also knows that `cond`, a conjunction, holds; parts of no use are ignored.

@@ -29,11 +29,12 @@ Part = frozenset[tuple[Expr, int]]
 class Facts:
     """`ranges` of atoms, known remainders (`congruences`), `floors` of sums without their
     constant, inequalities `by_atom`, known `truths` of conditions, the `extents` with which
-    variables were bound and the `order` in which they were (outer first). All of it holds at the
-    `points`."""
+    variables were bound, the least values of `sizes`, and the `order` in which all were (outer
+    first). All of it holds at the `points`."""
 
     __slots__ = (
-        "by_atom", "congruences", "extents", "floors", "order", "points", "ranges", "truths"
+        "by_atom", "congruences", "extents", "floors", "order", "points", "ranges", "sizes",
+        "truths",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -43,6 +44,7 @@ class Facts:
         self.by_atom: dict[Expr, tuple[Linear, ...]] = {}
         self.order: dict[Var, int] = {}
         self.extents: dict[Var, Expr] = {}
+        self.sizes: dict[Var, int | None] = {}
         self.truths: dict[Expr, bool] = {}
         self.points: tuple[Point, ...] = ()
 
@@ -54,6 +56,7 @@ class Facts:
         other.by_atom = self.by_atom.copy()
         other.order = self.order.copy()
         other.extents = self.extents.copy()
+        other.sizes = self.sizes.copy()
         other.truths = self.truths.copy()
         other.points = self.points
         return other

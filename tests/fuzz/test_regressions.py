@@ -91,6 +91,28 @@ def test_copy_of_what_a_loop_without_iterations_computes(rows):
             sch.cache_write("best", 1)
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(0, 7), (7, 0), (0, 0), (2, 3)])
+@pytest.mark.parametrize("step", ["merge", "parallel", "compute_at"])
+def test_digits_of_loops_without_iterations(rows, columns, step):
+    """Whether digits stand clear of each other was asked by dividing by a size of 0."""
+    a = te.placeholder((rows, columns), name="A")
+    b = te.compute(a.shape, lambda i, j: a[i, j] + 1.0, name="B")
+    c = te.compute(
+        a.shape, lambda i, j: te.if_then_else(i + j < rows, b[i + j, j], b[i, j]), name="C"
+    )
+    sch = Schedule(te.create_prim_func([a, c]))
+    try:
+        if step == "compute_at":
+            sch.compute_at("B", "j_C")
+        else:
+            loop = sch.merge("i", "i_C")
+            if step == "parallel":
+                sch.parallel(loop)
+    except ScheduleError:
+        assert rows, "where nothing runs nothing meets"
+    keeps_the_meaning(sch)
+
+
 def test_fused_digits_bound_each_other():
     """f // 2 < 1 and f % 2 < 1 together: the second was forgotten once f % 2 was read as f."""
     sch = Schedule(matmul_bias(8, 11, 5))

@@ -151,7 +151,8 @@ def test_whatever_a_scalar_is_computed_by_it_is_an_operand_of_vectors(run, dtype
     scalars += [Select(less, one, three), Select(less, three, Const(5, dtype))]
     scalars += [Select(less, Select(less, one, other), three), Cast(dtype, less)]
     if integer:
-        scalars += [BinOp(op, one, b) for op in ("//", "%", "<<", ">>", "&") for b in (other, three)]
+        signs = ("//", "%", "<<", ">>", "&")
+        scalars += [BinOp(op, one, b) for op in signs for b in (other, three)]
         scalars += [Call("popcount", (one,), dtype)]
     if not dt.is_unsigned(dtype):
         scalars += [Call("abs" if integer else "fabs", (one,), dtype)]
