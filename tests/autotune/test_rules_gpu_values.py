@@ -41,6 +41,20 @@ TERMS = {
 }
 
 
+def never(a, s, k):
+    """A number, as is found when it is simplified: `a` is read where k is negative."""
+    return te.if_then_else(te.all(s > te.const(0, s.dtype), k < 0), a, te.const(2, a.dtype))
+
+
+NUMBERS = {
+    "a number for one": lambda a, b, c, s, i, k: a * never(b, s, k),
+    "a number for the other": lambda a, b, c, s, i, k: never(a, s, k) * b,
+    "numbers for both": lambda a, b, c, s, i, k: never(a, s, k) * never(b, s, k),
+    "numbers in part": lambda a, b, c, s, i, k: (a + s) * (never(b, s, k) + never(a, s, k)),
+}
+"""Operands that are fetched from nowhere."""
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("name", TERMS)
@@ -59,9 +73,9 @@ def test_terms_take_as_many_operations_as_those_of_the_product(name, turned):
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["float32", "int32"])
 @pytest.mark.parametrize("numerics", ["bitwise", "reassociated"])
-@pytest.mark.parametrize("name", TERMS)
+@pytest.mark.parametrize("name", [*TERMS, *NUMBERS])
 def test_what_is_fetched_is_right(name, numerics, kind, cache):
-    func = product(35, 37, 21, TERMS[name], kind)
+    func = product(35, 37, 21, {**TERMS, **NUMBERS}[name], kind)
     sch = default_schedule(func, TARGET, numerics=numerics)
     given = numbers(func)
     found = build(sch, f"{TARGET} -check=races,uninitialised,bounds", cache=cache)(*given)

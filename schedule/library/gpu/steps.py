@@ -148,8 +148,11 @@ def read_once(sch: Schedule, block: str, loop: LoopRef) -> None:
 
 def in_order_of_reads(sch: Schedule, copy: str) -> None:
     """Order the loops of a copy as the axes of what it reads: neighbours are read together. Where
-    it is computed of several arrays, they are those of the one that most of them move."""
+    it is computed of several arrays, they are those of the one that most of them move; of none, no
+    order is better than another."""
     reads = [a for a in accesses(sch.state.block(copy)) if not a.is_write]
+    if not reads:
+        return
     use = max(reads, key=lambda a: len({v for i in a.indices for v in variables(i)}))
     bound = {it.var: variables(it.binding) for it in use.block.iters}
     places = [bound[var] for var in in_memory(use)] or [variables(i) for i in use.in_loops()]
