@@ -115,9 +115,11 @@ class SpatialPlan(OpenPlan):
                 outer.append(around)
             if terms or still:
                 sch.reorder(*outer, pieces[0], *terms, *still, vector)
-            rows = prod(size(sch.state.loop(loop).extent) for loop in outer)
-            if not whole and rows < ROWS_EACH * self.cpu.threads:
+            sizes = [size(sch.state.loop(loop).extent) for loop in outer]
+            if not whole and prod(sizes) < ROWS_EACH * self.cpu.threads:
                 outer = [*outer, pieces[0]]
+            elif sch.state.loop(pieces[0]).const_extent == 1 and prod(sizes[:-1]) >= ROWS_EACH:
+                outer = outer[:-1]  # a task of many short rows
             if attempt(refused, "vectors", sch.vectorize, vector):
                 for loop in still or [pieces[0]] * whole:
                     sch.unroll(loop)
@@ -147,7 +149,15 @@ def _parts_of_pixels(block: Block, lane: Var, lanes: int) -> int:
     before = long[-2]
     beside = stride_in(Load(store.buffer, store.indices), before.var, block) == count
     own = isinstance(before.binding, Var) and before.kind is IterKind.SPATIAL
+    if count & (count - 1) == 0 and _reads_far(block, lane, before.var, count):
+        return 0  # a short vector each, where lanes would have to be gathered
     return count if own and beside and placed_loads(block) == list(body_loads(block)) else 0
+
+
+def _reads_far(block: Block, lane: Var, before: Var, count: int) -> bool:
+    """Whether what follows an element is read next to it, and the next `count` from elsewhere."""
+    steps = [(stride_in(x, lane, block), stride_in(x, before, block)) for x in body_loads(block)]
+    return any(near == 1 and (far is None or abs(far) > count) for near, far in steps)
 
 
 def _is_written_out(block: Block, count: int | None) -> bool:

@@ -64,3 +64,20 @@ def test_sums_of_no_better_rule_do_not_wait_for_each_other(make, sizes, kind):
     inputs = [rng.integers(0, 9, p.const_shape).astype(p.dtype) for p in func.inputs]
     (expected,) = reference(func, *inputs)
     np.testing.assert_allclose(build(sch)(*inputs), expected, rtol=1e-5)
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("order", [(1, 0, 2), (2, 1, 0, 3), (1, 2, 0, 3)])
+@pytest.mark.parametrize("count", [2, 4, 8, 16])
+@pytest.mark.parametrize("kind", ["uint8", "float16", "float32", "float64"])
+def test_short_rows_from_elsewhere_are_moved_as_they_are(kind, count, order):
+    """Lanes of several rows would be gathered one by one."""
+    shape = (*(70, 9, 80)[: len(order) - 1], count)
+    x = te.placeholder(shape, kind)
+    back = [order.index(n) for n in range(len(order))]
+    out = te.compute([shape[n] for n in order], lambda *at: x[tuple(at[n] for n in back)])
+    func = te.create_prim_func([x, out])
+    kernel = build(default_schedule(func, "c -march=skylake-avx512 -threads=1"))
+    assert "gather" not in kernel.source
+    given = (np.arange(np.prod(shape)) % 251).reshape(shape).astype(kind)
+    np.testing.assert_array_equal(kernel(given), given.transpose(order))
