@@ -150,7 +150,11 @@ def to_expr(form: Linear) -> Expr:
     Without a positive term it starts with the constant: `5 - i`.
     """
     const = form.const
-    first = next((atom for atom, coef in form.terms.items() if coef > 0), None)
+    first = None
+    for atom, coef in form.terms.items():
+        if coef > 0:
+            first = atom
+            break
     if first is None:
         result: Expr = Const(const, dt.INDEX)
         const = 0

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from tensorir import dtype as dt
+from tensorir.analysis.independence import analyzer_of
 from tensorir.annotations import checked
 from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
@@ -110,11 +111,9 @@ def _is_sound(
 @lru_cache(maxsize=ANALYZERS)
 def _around(ranges: Ranges, sizes: SizeRanges) -> Analyzer:
     """What is known in `ranges`, with `sizes`; not to be changed."""
-    if ranges:
-        return _with_var(_around(ranges[:-1], sizes), *ranges[-1])
-    analyzer = Analyzer()
-    analyzer.bind_sizes(sizes)
-    return analyzer
+    if all([isinstance(extent, Const) for _, extent in ranges]):
+        return analyzer_of(sizes, dict(ranges))
+    return _with_var(_around(ranges[:-1], sizes), *ranges[-1])
 
 
 @dataclass
