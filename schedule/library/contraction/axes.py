@@ -8,7 +8,7 @@ in parts (`o // 32`) is several. So the many ways of writing one operator have o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
@@ -57,6 +57,20 @@ class Axis:
     def most(self) -> int | None:
         """The number of values, or how many there are at most; None where that is not known."""
         return self.digits[0].most if self.extent is None and self.digits[1:] == () else self.extent
+
+    @property
+    def joined(self) -> Axis:
+        """The same axis with digits that follow each other in a variable as one."""
+        found: list[Digit] = []
+        for digit in self.digits:
+            last = found[-1] if found else None
+            follows = last is not None and last.place == digit.place
+            if last and follows and digit.extent and last.lower == digit.lower * digit.extent:
+                size = None if last.extent is None else last.extent * digit.extent
+                found[-1] = replace(digit, extent=size, top=last.top)
+            else:
+                found.append(digit)
+        return Axis(tuple(found), self.reduce)
 
 
 @dataclass(frozen=True)

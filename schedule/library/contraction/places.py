@@ -103,6 +103,7 @@ def lay_out(sch: Schedule, stage: str, index_map: str) -> None:
 
 def axis_texts(axes: Sequence[Axis], names: Mapping[int, str]) -> list[str]:
     """Axes as expressions of variables, whose names are given by their places."""
+    axes = [axis.joined for axis in axes]
     parts = {d: digit_text(d, names[d.place]) for axis in axes for d in axis.digits}
     return [axis_text(axis, parts) for axis in axes]
 

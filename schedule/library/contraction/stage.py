@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from itertools import combinations
 
-from schedule.library.contraction.axes import Axis, Contraction, Digit, Operand
+from schedule.library.contraction.axes import Axis, Contraction, Operand
 from schedule.library.contraction.find import flat_index, read_by
 from schedule.library.contraction.normalise import merged_axes, sorted_axes
 from schedule.schedule import Schedule
@@ -59,20 +57,4 @@ def stage_axes(
         return long and any(step and n % step == 0 for n in shifts for step in far)
 
     axes = sorted_axes(merged_axes(raw, stay) if merged else raw).axes
-    return tuple(replace(a, digits=_joined(a.digits)) for a in axes if not a.reduce)
-
-
-def _joined(digits: Sequence[Digit]) -> tuple[Digit, ...]:
-    """Digits of an axis, those that follow each other in a variable as one."""
-    found: list[Digit] = []
-    for digit in digits:
-        last = found[-1] if found else None
-        follows = last is not None and last.place == digit.place
-        if last and follows and digit.extent and last.lower == digit.lower * digit.extent:
-            size = None if last.extent is None else last.extent * digit.extent
-            found[-1] = replace(digit, extent=size, top=last.top)
-        else:
-            found.append(digit)
-    return tuple(found)
-
-
+    return tuple(axis.joined for axis in axes if not axis.reduce)
