@@ -11,7 +11,7 @@ import pytest
 from autotune.rules.group import find_groups
 from autotune.rules.inlined import inline_stages
 from schedule import Schedule
-from schedule.library import Contraction, find_contraction
+from schedule.library import Contraction, find_contraction, with_result_on_axes
 from schedule.library.contraction.places import layout
 from tensorir import PrimFunc, TensorIRError, dtype, ops, te
 from tensorir.te.promotion import promote
@@ -194,3 +194,17 @@ def test_operands_may_have_types_that_no_type_holds(types):
     (found,) = contractions(te.create_prim_func([a, b, c], name="mixed"))
     assert [operand.buffer for operand in found.operands] == ["A", "B"]
     assert max(len(e.reads) for e in found.expressions) == 2
+
+
+@pytest.mark.parametrize("channels", [1, 2, 8])
+@pytest.mark.parametrize("rows", [(4, 6), (6, 4), (24,)])
+def test_sums_are_brought_on_their_axes_once(rows, channels):
+    """What lies side by side is one variable then, and not the parts that it was made of."""
+    x = te.placeholder((*rows, channels, 5), name="X")
+    axes = te.reduce_axis(channels, name="c"), te.reduce_axis(5, name="k")
+    total = te.compute(rows, lambda *i: te.sum(x[(*i, *axes)], axes), name="total")
+    half = te.compute(rows, lambda *i: total[i] * 0.5, name="half")
+    sch = Schedule(te.create_prim_func([x, half], name="sums"))
+    assert with_result_on_axes(sch, "total")
+    assert [it.extent for it in sch.state.block("total").iters] == [24, channels * 5]
+    assert not with_result_on_axes(sch, "total")
