@@ -12,7 +12,7 @@ from autotune.rules.common_reads import read_in_common, run_together
 from autotune.rules.find_chain import Chain
 from autotune.rules.group import attempt, output_store, size
 from autotune.rules.lanes import into_lanes, lanes_inside, merge_level, unroll_short
-from autotune.rules.nest import finish_nest, one_loop
+from autotune.rules.nest import finish_nest
 from autotune.rules.runs import contiguous_run, fuse_run
 from schedule import LoopRef, Schedule, library
 from tensorir import Cpu, int_value
@@ -115,7 +115,7 @@ class ChainNest:
         if self.rows > 1 or self.chain.products:
             outer, _ = sch.split(rows[-1], [None, self.rows])
             rows = [*rows[:-1], outer]
-        shared, self.task = one_loop(sch, rows)
+        shared, self.task = library.one_loop(sch, rows)
         return shared
 
     def tile(self, product: str, writer: str) -> None:

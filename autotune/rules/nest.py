@@ -37,16 +37,6 @@ def fuse_outer(sch: Schedule, loops: Sequence[LoopRef]) -> LoopRef:
     return loops[0]
 
 
-def one_loop(sch: Schedule, loops: Sequence[LoopRef]) -> tuple[LoopRef, LoopRef]:
-    """Nested loops as one, over tasks, which threads may share; returns it and the innermost one:
-    those of symbolic sizes may be two loops."""
-    shared, alone = library.fusible(sch, loops)
-    if alone:
-        sch.reorder(*shared, *alone)
-    first = sch.fuse(*shared) if len(shared) > 1 else shared[0]
-    return first, alone[-1] if alone else first
-
-
 def loop_of(sch: Schedule, block: str, var: str) -> LoopRef | None:
     """The own loop of a block that moves one of its variables; None where it has one value."""
     binding = next(it.binding for it in sch.state.block(block).iters if it.var.name == var)

@@ -16,7 +16,6 @@ from autotune.rules.find_rows import may_have_rows, shared_loops, step_of
 from autotune.rules.followers import Follower, followers
 from autotune.rules.group import Group, attempt, instances, output_store, size, stores_of
 from autotune.rules.lanes import is_reduce_loop
-from autotune.rules.nest import one_loop
 from autotune.rules.plan import NoPlan, OpenPlan, Plan, Values, threads, tried
 from schedule import LoopRef, Schedule, library
 from tensorir import Cpu, IterKind, body_loads, dtype
@@ -61,7 +60,7 @@ def _tasks(sch: Schedule, last: str, places: Places, rows: int) -> tuple[LoopRef
     outer = [*(loops[at] for at in far), piece]
     sch.reorder(*outer, *(loops[at] for at in columns), inner)
     sch.vectorize(inner)
-    return one_loop(sch, outer)
+    return library.one_loop(sch, outer)
 
 
 def side_by_side_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[Plan]:

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from schedule.library.tensorized_roles import find_products as find_products
     from schedule.library.tensorized_roles import has_tiles as has_tiles
     from schedule.library.tensorized_tile import STRIP as STRIP
-    from schedule.library.tile import fusible as fusible
+    from schedule.library.tile import one_loop as one_loop
     from schedule.library.tile import tile as tile
     from schedule.library.tiled_rows import matrix_form as matrix_form
     from schedule.library.winograd.find import find_winograd as find_winograd
@@ -86,7 +86,7 @@ __all__ = lazy_names(
         "schedule.library.tensorized_matmul": "TensorizedMatmul tensorized_matmul",
         "schedule.library.tensorized_roles": "Roles Shape TILE_SIDE find_products has_tiles",
         "schedule.library.tensorized_tile": "STRIP",
-        "schedule.library.tile": "fusible tile",
+        "schedule.library.tile": "one_loop tile",
         "schedule.library.tiled_rows": "matrix_form",
         "schedule.library.winograd.find": "find_winograd",
         "schedule.library.winograd.nests": "WinogradPlan make_winograd",

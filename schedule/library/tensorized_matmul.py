@@ -9,7 +9,7 @@ from schedule.library.contraction.places import store_of
 from schedule.library.tensorized_product import Product
 from schedule.library.tensorized_roles import Roles, known_intrinsic, roles_of
 from schedule.library.tensorized_tile import STRIP
-from schedule.library.tile import fusible
+from schedule.library.tile import one_loop
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
 
@@ -112,12 +112,10 @@ def _schedule(
     steps, tile, first = _in_tile(product, pack, i2, strip)
     tasks, inside = _in_tasks(product, pack, panels, i0, j0)
     inside += [i1, *map(LoopRef, roles.windows), *steps, *tile]
-    shared, alone = fusible(sch, [*map(LoopRef, roles.batch), *tasks])
-    sch.reorder(*shared, *alone, *inside)
-    loop = sch.fuse(*shared) if len(shared) > 1 else shared[0]
+    loop, innermost = one_loop(sch, [*map(LoopRef, roles.batch), *tasks], inside)
     sch.reverse_compute_at(result, i1)
     if rows is not None:
-        product.copy_at(rows, [loop, *alone][-1])
+        product.copy_at(rows, innermost)
     if pack != "root":
         block_of_terms = steps[0] if steps[1:] else loop
         product.pack_at(packed, inside[0] if roles.by_tiles else block_of_terms)

@@ -1,4 +1,4 @@
-"""tile: two loops into four; a loop into two, whatever its extent; and which loops may be one."""
+"""tile: two loops into four; a loop into two, whatever its extent; and several into one."""
 
 from __future__ import annotations
 
@@ -33,11 +33,17 @@ def split_at_most(sch: Schedule, loop: LoopRef, factor: int) -> tuple[LoopRef, L
     return outer, inner
 
 
-def fusible(sch: Schedule, loops: Sequence[LoopRef]) -> tuple[list[LoopRef], list[LoopRef]]:
-    """The loops that may become one, in the order to fuse them, and those that stay inside it.
+def one_loop(
+    sch: Schedule, loops: Sequence[LoopRef], inside: Sequence[LoopRef] = ()
+) -> tuple[LoopRef, LoopRef]:
+    """Nested loops as one over tasks, outside of those `inside`; returns it and the innermost one.
 
-    A loop of symbolic extent is fused outermost only: what iterations touch cannot be told from a
-    quotient by a symbol.
+    A loop of symbolic extent is fused outermost only, and others stay inside of the one: what
+    iterations touch cannot be told from a quotient by a symbol.
     """
-    symbolic = [loop for loop in loops if sch.state.loop(loop).const_extent is None]
-    return [*symbolic[:1], *(loop for loop in loops if loop not in symbolic)], symbolic[1:]
+    first, *alone = [n for n in loops if sch.state.loop(n).const_extent is None] or [loops[0]]
+    shared = [first, *(loop for loop in loops if loop not in (first, *alone))]
+    if [*shared, *alone] != [*loops] or inside:
+        sch.reorder(*shared, *alone, *inside)
+    task = sch.fuse(*shared) if len(shared) > 1 else first
+    return task, [task, *alone][-1]

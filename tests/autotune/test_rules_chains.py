@@ -103,6 +103,19 @@ def test_rows_are_found_in_all_forms(name, form):
     compare(form, plain, sch, compiled=f"{name}, {form.name}" in COMPILED)
 
 
+@pytest.mark.parametrize("symbols", ["n..", ".n.", "nm.", ".nm", "n.m", "..n", "nmk"])
+def test_rows_are_one_nest_wherever_sizes_are_symbols(symbols):
+    """Quotients by symbols tell nothing of what is touched: one such loop is outermost."""
+    shape = [te.var(name) if name != "." else 4 for name in symbols]
+    x = te.placeholder((*shape, 40), name="x")
+    sch = scheduled(made(x, ops.softmax(x, name="out")))
+    assert len({sch.get_loops(block)[0] for block in sch.get_blocks()}) == 1
+    sizes = [3 if name != "." else 4 for name in symbols]
+    x = np.random.default_rng(0).random((*sizes, 40), dtype=np.float32)
+    found = interpret(sch.func, x)[0]
+    np.testing.assert_allclose(found, np.exp(x) / np.exp(x).sum(-1, keepdims=True), rtol=1e-5)
+
+
 def compare(form: Form, plain: PrimFunc, sch: Schedule, compiled: bool = False) -> None:
     arrays = numbers(plain)
     inputs = given(form, plain, arrays)
