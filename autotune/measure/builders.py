@@ -39,7 +39,7 @@ class BuilderPool:
         def one(message: Mapping[str, Any]) -> Reply:
             worker = free.get()
             try:
-                if worker.requests >= self._restart_every:
+                if worker.candidates >= self._restart_every:
                     worker.kill()
                 return worker.request(message, self._limits)
             finally:

@@ -54,8 +54,9 @@ class WorkerProcess:
         self.start_message = start_message
         self.env = env
         self._warn = warn
-        self.requests = 0
-        """Requests that the present process has answered."""
+        self.candidates = 0
+        """Those that the present process has built or run. It makes many more only to tell their
+        features, of which little stays, and a new process would have to make the space again."""
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline = -1
         self._log: IO[bytes] | None = None
@@ -122,7 +123,7 @@ class WorkerProcess:
                     self._warn(data["warning"])
                 continue
             if "phase" not in data:
-                self.requests += 1
+                self.candidates += message.get("op") != "features"
                 return Reply("answer", phase, data)
             phase = data["phase"]
             deadline = time.monotonic() + limits[phase]
@@ -163,7 +164,7 @@ class WorkerProcess:
         if self._log is None:
             self._log = tempfile.TemporaryFile()
         self._log.truncate(0)
-        self._pending, self.requests = b"", 0
+        self._pending, self.candidates = b"", 0
         read_end, self._lifeline = os.pipe()
         try:
             return subprocess.Popen(

@@ -30,7 +30,8 @@ class MeasureSettings:
     build_jobs       builds at a time; None means one per usable processor
     memory_gib       most memory of one process of a candidate, compiler or kernel, GiB; None: by
                      what the machine has and the arrays need
-    restart_every    candidates after which the worker is renewed, so that memory cannot grow
+    restart_every    candidates after which a worker that builds or runs them is renewed, so that
+                     memory cannot grow
     cache            "hot": each call finds in the caches what the one before left there; "cold":
                      it finds nothing there, and is timed alone; such times answer no other question
     seed             of the random inputs

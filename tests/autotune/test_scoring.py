@@ -71,6 +71,22 @@ def test_workers_know_the_space_of_other_costs(measurer):
     assert measurer.features(candidates, "mixed", outline(space, TARGET), costs) is not None
 
 
+def test_workers_are_renewed_for_what_they_build_alone():
+    """They tell the features of many more candidates, and a new one makes the space again."""
+    func = linear(symbolic=False)
+    space = make_space(func, device_of(TARGET))
+    candidates = [space.sample(random.Random(seed)) for seed in range(4)]
+    with Measurer(func, str(TARGET), replace(TWO, restart_every=1)) as measurer:
+        pool, pids = measurer._start_builders(), []
+        for _ in range(3):
+            assert measurer.features(candidates, "mixed", outline(space, TARGET)) is not None
+            pids.append([worker.pid for worker in pool._workers])
+        assert pids[0] == pids[1] == pids[2]
+        built = pool.request([{"op": "build", "text": str(func)}] * 4)
+        assert [reply.data["status"] for reply in built] == ["ok"] * 4
+        assert [worker.pid for worker in pool._workers] != pids[0]
+
+
 @pytest.mark.parametrize(
     ("reply", "told"),
     [

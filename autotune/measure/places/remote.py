@@ -114,7 +114,7 @@ class _Worker:
             self._stop_timer()
             try:
                 process = self._of(question, reference)
-                if process.requests >= question.restart:
+                if process.candidates >= question.restart:
                     process.kill()
                 return process.request(question.message, question.limits)
             finally:
