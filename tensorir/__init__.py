@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from tensorir.arith import is_dense as is_dense
     from tensorir.arith import relax as relax
     from tensorir.arith import union as union
+    from tensorir.arith.slope import Together as Together
+    from tensorir.arith.slope import moved_together as moved_together
     from tensorir.arith.slope import slope as slope
     from tensorir.arrays import decode as decode
     from tensorir.arrays import refuse_masked as refuse_masked
@@ -265,7 +267,7 @@ __all__ = lazy_names(
             "Analyzer Digit Interval connected decompose determines few_values intersect_with "
             "inverse_of is_dense relax union"
         ),
-        "tensorir.arith.slope": "slope",
+        "tensorir.arith.slope": "Together moved_together slope",
         "tensorir.arrays": "decode refuse_masked",
         "tensorir.analysis.block_accesses": (
             "Access accesses blocks_below body_loads feeds innermost read reduces written"

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from schedule.library.contraction.again import loads_of as loads_of
     from schedule.library.contraction.ahead import ahead as ahead
     from schedule.library.contraction.ahead import factors_ahead as factors_ahead
-    from schedule.library.contraction.ahead import values_apart as values_apart
-    from schedule.library.contraction.ahead import ways_apart as ways_apart
     from schedule.library.contraction.ahead import with_parts_packed as with_parts_packed
     from schedule.library.contraction.axes import NEAR as NEAR
     from schedule.library.contraction.axes import Access as Access
@@ -67,9 +65,7 @@ __all__ = lazy_names(
     {
         "schedule.library": "gpu",
         "schedule.library.contraction.again": "loads_of",
-        "schedule.library.contraction.ahead": (
-            "ahead factors_ahead values_apart ways_apart with_parts_packed"
-        ),
+        "schedule.library.contraction.ahead": "ahead factors_ahead with_parts_packed",
         "schedule.library.contraction.axes": "NEAR Access Axis Contraction Digit Operand",
         "schedule.library.contraction.copies": "pack with_panel",
         "schedule.library.contraction.factors": "groupings shared_parts",

@@ -21,11 +21,14 @@ from tensorir import (
     Load,
     Select,
     Store,
+    Together,
     Var,
     all_of,
     const,
     loads,
+    moved_together,
     replace,
+    substitute,
     transform,
     variables,
 )
@@ -40,6 +43,8 @@ def cache_value(
     The reverse of compute_inline. The buffer has one axis for each variable of the block that the
     part uses, in their order, and is filled in a nest of its own, directly before that of the
     block: what moves with some of the variables alone is then computed once for all the others.
+    Variables by whose sum alone the part moves, as `i + r` of a window, have one axis, for each
+    value of that sum, if the part can be read at all of them.
     compute_at brings it to where it is used, and a copy that packs the buffer takes it in by
     compute_inline. Where the block does not run, and the part could not be read, it has zeros.
     `part` is its place in the value: which operand of the whole, which operand of
@@ -67,22 +72,45 @@ def cache_value(
     assert isinstance(store, Store)
     value = _at(store.value, part, block)
     _require_ahead(state, node, value)
-    iters = [it for it in node.iters if it.var in variables(value)]
-    name = state.fresh_buffer(f"{store.buffer.name}_part")
-    made = Buffer(name, tuple(it.extent for it in iters), value.dtype, scope)
-    own = tuple(it.var for it in iters)
-    kept = transform(store.value, lambda e: made[own] if e is value else None)
-    changed = state.replace(
-        state.block_path(block), replace(node, body=replace(store, value=kept))
-    )
-    changed = State(add_buffers(changed.func, made))
-    placed, maker = _placed(changed, block, Store(made, own, value), iters)
-    said = in_variables(state, node).values()
-    runs = [part for part in said if part is not None and variables(part) <= {*own}]
-    if runs and not_verified(placed) is not None:
+    said = [part for part in in_variables(state, node).values() if part is not None]
+    for together in dict.fromkeys((tuple(moved_together(value, _extents(node))), ())):
+        made = _made(state, node, value, together, scope)
+        if not together or not_verified(made[0]) is None:
+            break
+    runs = [part for part in said if variables(part) <= variables(value)]
+    if runs and not together and not_verified(made[0]) is not None:
         guarded = Select(all_of(*runs), value, const(0, value.dtype))
-        placed, maker = _placed(changed, block, Store(made, own, guarded), iters)
-    return require_verified(placed, block, f"the part {value!r} by itself"), maker
+        made = _made(state, node, value, (), scope, guarded)
+    return require_verified(made[0], block, f"the part {value!r} by itself"), made[1]
+
+
+def _extents(node: Block) -> dict[Var, Expr]:
+    return {it.var: it.extent for it in node.iters}
+
+
+def _made(
+    state: State, node: Block, value: Expr, groups: Sequence[Together], scope: str,
+    stored: Expr | None = None,
+) -> tuple[State, BlockRef]:  # fmt: skip
+    """The program with a buffer for a value that a block uses, made before its nest, and who makes
+    it: with one axis for each group of variables, and what is `stored` there, if not the value."""
+    assert isinstance(node.body, Store)
+    first = {group.steps[0][0]: group for group in groups}
+    later = {var for group in groups for var, _ in group.steps[1:]}
+    iters, places, values = list[IterVar](), list[Expr](), dict[Var, Expr]()
+    for it in (it for it in node.iters if it.var in variables(value) - later):
+        group = first.get(it.var)
+        iters.append(it if group is None else replace(it, extent=group.extent))
+        places.append(it.var if group is None else group.place)
+        values |= {} if group is None else group.at(it.var)
+    name = state.fresh_buffer(f"{node.body.buffer.name}_part")
+    made = Buffer(name, tuple(it.extent for it in iters), value.dtype, scope)
+    kept = transform(node.body.value, lambda e: made[tuple(places)] if e is value else None)
+    reading = replace(node, body=replace(node.body, value=kept))
+    changed = State(add_buffers(state.replace(state.block_path(node.name), reading).func, made))
+    kept = substitute(value if stored is None else stored, values)
+    store = Store(made, tuple(it.var for it in iters), kept)
+    return _placed(changed, node.name, store, iters)
 
 
 def _placed(

@@ -131,3 +131,62 @@ def planned(func: PrimFunc) -> tuple[list[str], float]:
     sketch = choose(func, DEVICE, None, ()).sketch
     works = works_of(sketch.build(sketch.values()).func, DEVICE)
     return [plan.name for plan in sketch.plans], cycles(works, DEVICE)
+
+
+def windows(*shape: int, edge: str | None = None) -> PrimFunc:
+    """Sums over windows of an image by several filters, which go on beyond its edges in some way,
+    or are all within it."""
+    x, f = te.placeholder(shape, name="x"), te.placeholder((16, 5, 5), name="f")
+    r, s = te.reduce_axis(5, name="r"), te.reduce_axis(5, name="s")
+
+    def made(o, i, j):
+        at = (i + r, j + s) if edge is None else map(EDGES[edge], (i + r - 2, j + s - 2), shape)
+        return te.sum(x[tuple(at)] * f[o, r, s], axis=[r, s])
+
+    sizes = shape if edge else [size - 4 for size in shape]
+    return te.create_prim_func([x, f, te.compute((16, *sizes), made, name="o")])
+
+
+EDGES = {
+    "the last element": lambda place, size: te.clip(place, 0, size - 1),
+    "mirrored": lambda place, size: size - 1 - te.abs(size - 1 - te.abs(place)),
+    "around": lambda place, size: (place + size) % size,
+    "of twice the size": lambda place, size: (place + 2) // 2,
+}
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("edge", EDGES)
+def test_windows_of_what_is_read_elsewhere_take_about_as_long(edge, cache):
+    """It is fetched once with its surroundings, whatever says where it is."""
+    plain, least = planned(windows(516, 516))
+    plans, time = planned(windows(512, 512, edge=edge))
+    assert plans == plain == ["product"]
+    assert time <= 1.4 * least
+    func = windows(9, 37, edge=edge)
+    arrays = numbers(func)
+    kernel = build(default_schedule(func, TARGET), f"{TARGET} -check=races", cache=cache)
+    require_close(func.outputs, [kernel(*arrays)], list(reference(func, *arrays)))
+
+
+def test_what_two_axes_of_the_result_move_together_is_read_once(cache):
+    """Rows by rows at some distance from them, as in stereo matching: a thread keeps those that
+    several of its results read."""
+
+    def rows(far: bool, *shape: int) -> PrimFunc:
+        h, w, c = shape
+        a, k = te.placeholder(shape, name="a"), te.reduce_axis(c, name="k")
+        b = te.placeholder((h, w + 32 if far else 32, c), name="b")
+        made = te.compute(
+            (h, w, 32), lambda i, j, d: te.sum(a[i, j, k] * b[i, j + d if far else d, k], axis=k)
+        )
+        return te.create_prim_func([a, b, made])
+
+    plain, least = planned(rows(False, 64, 1024, 128))
+    plans, time = planned(rows(True, 64, 1024, 128))
+    assert plans == plain == ["product"]
+    assert time <= 2 * least  # as there are twice as many bytes
+    func = rows(True, 3, 50, 24)
+    arrays = numbers(func)
+    kernel = build(default_schedule(func, TARGET), f"{TARGET} -check=races", cache=cache)
+    require_close(func.outputs, [kernel(*arrays)], list(reference(func, *arrays)))

@@ -166,3 +166,37 @@ def part(A: f32[5, 4], C: f32[3]):
             vc = spatial(3, c)
             C[vc] = B[vc] * 2.0
 """
+
+
+def read_at(place):
+    """C[i] = sum of A at a place that i and k say, and B[k]."""
+    a, b = te.placeholder((40,), name="A"), te.placeholder((5,), name="B")
+    k = te.reduce_axis(5, name="k")
+    c = te.compute((12,), lambda i: te.sum(a[place(i, k)] * b[k], axis=k), name="C")
+    return te.create_prim_func([a, b, c], name="windows")
+
+
+@pytest.mark.parametrize(
+    ("place", "shape"),
+    [
+        (lambda i, k: i + k, (16,)),
+        (lambda i, k: i * 2 + k, (27,)),
+        (lambda i, k: i + k * 3, (24,)),
+        (lambda i, k: i - k + 4, (16,)),
+        (lambda i, k: te.clip(i * 2 - k, 0, 15), (27,)),
+        (lambda i, k: (i + k) // 2, (16,)),
+        (lambda i, k: te.clip(i + k, 0, 5) + te.maximum(i + k, 9), (16,)),
+        (lambda i, k: i * 3 % 7 + k, (12, 5)),
+        (lambda i, k: i * 5 % 40 + k * 0, (12,)),
+        (lambda i, k: te.clip(i + k, 0, 5) + i, (12, 5)),
+        (lambda i, k: i * 5 % 30 + k, (12, 5)),
+    ],
+)
+def test_variables_by_whose_sum_a_part_moves_have_one_axis(place, shape, check):
+    """As those of windows, in each of its places; not digits, which are never at one place."""
+    sch = Schedule(read_at(place))
+    maker = sch.cache_value("C", [1, 0])
+    made = sch.state.block(maker).body.buffer.const_shape
+    assert made == shape
+    assert equal(sch)
+    check(sch)

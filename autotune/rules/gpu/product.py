@@ -144,13 +144,13 @@ class ProductPlan(FormedPlan):
         and is the same for several elements of the result, such as what a mask leaves of a matrix:
         they are padding, which is computed as it is fetched. None where nothing is. What is only
         converted stays narrow in shared memory."""
-        ways = library.ways_apart(self.contraction, self.numerics == "bitwise")
+        ways = library.gpu.ways_apart(self.base, self.contraction, self.numerics == "bitwise")
         if not ways or not is_shared(self.contraction):
             return None
         made: list[str] = []
 
         def step(sch: Schedule) -> None:
-            made[:] = library.values_apart(sch, self.contraction, ways[0], False)
+            made[:] = library.gpu.values_fetched(sch, self.contraction, ways[0])
 
         base = self.base.copy()
         try:

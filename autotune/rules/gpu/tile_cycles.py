@@ -162,6 +162,22 @@ class TileColumns:
         """What a thread has of some axes."""
         return self.own_of[:, list(axes)].prod(1)
 
+    def _reads(self, n: int) -> npt.NDArray[np.int64]:
+        """Elements of an operand that a thread reads in a step: what axes of the result move by
+        their sum alone once for each sum, if there are registers for all of these."""
+        reads, dims = self._own(self.c.moving[n]), self.c.operands[n].dims
+        for row in dims:
+            axes = [axis for axis in self.c.spatial if row[axis]]
+            apart = any(other[axis] for other in dims if other is not row for axis in axes)
+            if len(axes) < 2 or apart or min(row[axis] or 0 for axis in axes) < 1:
+                continue
+            each = self._own(axes)
+            steps = self.lanes[:, axes] ** (self.near[:, axes] == 1) * [row[axis] for axis in axes]
+            least = 1 + ((self.own_of[:, axes] - 1) * steps).sum(1) // steps.min(1)
+            once = reads // each * np.minimum(each, least)
+            reads = np.where(once <= Gpu.most_held * self._own(self.c.reduced), once, reads)
+        return reads
+
     def _tile(self, n: int, of: Callable[[library.gpu.StagedTile], float]) -> Column:
         """A number of the tile of an operand in each plan; 0 where it has none."""
         tiles, places = self.tiles[n]
@@ -334,7 +350,7 @@ class TileColumns:
                 written = self._tile(n, lambda tile: tile.met[1])
                 wide = self._tile(n, lambda tile: tile.wide)
             wide = np.maximum(1, wide)
-            reads = self.warps * self._own(moved) * self.staged[n] / wide
+            reads = self.warps * self._reads(n) * self.staged[n] / wide
             asked += reads
             turns += reads * np.maximum(read, wide * item // Gpu.bank_bytes)
             again += reads * (read - 1)

@@ -392,7 +392,7 @@ class _Search:
         """Whether four neighbours along an axis can be moved at once, in the result and in what is
         read: none of it is a window."""
         c = self.c
-        if c.is_window(n):
+        if c.is_window(n) or any(c.overlap(n, other) for other in c.spatial if other != n):
             return False
         if c.result.strides[n] != 1:
             return True

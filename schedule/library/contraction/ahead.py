@@ -16,7 +16,7 @@ from schedule.library.contraction.places import store_of
 from schedule.library.contraction.plain import in_axes
 from schedule.library.contraction.plan import NestPlan, Pack
 from schedule.schedule import Schedule
-from tensorir import Buffer, Cpu, Device, Var, body_loads, int_value
+from tensorir import Buffer, Cpu, Device, Load, Var, body_loads, int_value, variables
 
 SYMBOLIC = 256
 """The extent assumed for symbolic axes."""
@@ -136,12 +136,10 @@ def _made(sch: Schedule, c: Contraction, option: Ahead) -> Contraction:
     return find_again(sch, c)
 
 
-def ways_apart(c: Contraction, bitwise: bool = False) -> list[int]:
-    """The axes along which `values_apart` can take products apart, -1 for as they are written, the
-    one first by which the least is made; none where there is nothing to make but conversions."""
-    ways = [-1 if axis is None else axis for axis in groupings(c, bitwise)]
-    sizes = {n: sum(_size(c, part) for part in _parts(c, n, False)) for n in ways}
-    return sorted((n for n in ways if sizes[n]), key=lambda n: sizes[n])
+def size_apart(c: Contraction, apart: int, converted: bool = True) -> int:
+    """Elements of what is computed ahead, of what is `converted` only or not, products being taken
+    apart along an axis, or as they are written if it is -1."""
+    return sum(_size(c, part) for part in _parts(c, apart, converted))
 
 
 def values_apart(
@@ -154,17 +152,16 @@ def values_apart(
     c = find_again(sch, c)
     while part := next(_expressions(c, converted), None):
         block = str(sch.cache_value(c.block, list(part.place)))
-        _in_order(sch, block)
+        in_order(sch, block)
         yield block
         c = find_again(sch, c)
 
 
-def _in_order(sch: Schedule, block: str) -> None:
+def in_order(sch: Schedule, block: str) -> None:
     """Lay a part out, and compute it, in the order of the largest buffer that it reads."""
     store, node = store_of(sch, block), sch.state.block(block)
     largest = max(body_loads(node), key=lambda load: _elements(load.buffer))
-    read = [index for index in largest.indices if isinstance(index, Var)]
-    order = sorted(range(len(node.iters)), key=lambda n: _place(read, node.iters[n].var))
+    order = sorted(range(len(node.iters)), key=lambda n: _place(largest, node.iters[n].var))
     if order != sorted(order):
         names = [f"d{n}" for n in range(len(order))]
         text = f"{', '.join(names)}: {', '.join(names[n] for n in order)}"
@@ -193,8 +190,8 @@ def _elements(buffer: Buffer) -> int:
     return prod(int_value(size) or SYMBOLIC for size in buffer.shape)
 
 
-def _place(read: list[Var], var: Var) -> int:
-    return next((n for n, index in enumerate(read) if index is var), -1)
+def _place(read: Load, var: Var) -> int:
+    return next((n for n, index in enumerate(read.indices) if var in variables(index)), -1)
 
 
 def with_parts_packed(c: Contraction, after: Contraction, nest: NestPlan) -> NestPlan:

@@ -4,7 +4,7 @@ from schedule.library.gpu.blockwise.online import Online, OnlineRows, online, on
 from schedule.library.gpu.boxes import Boxes, boxes
 from schedule.library.gpu.columns import Columns, columns
 from schedule.library.gpu.elementwise import Elementwise, elementwise, widest
-from schedule.library.gpu.filled import copied_bytes, laid_out
+from schedule.library.gpu.filled import copied_bytes, laid_out, values_fetched, ways_apart
 from schedule.library.gpu.in_rows.long_rows import LongRows, long_rows
 from schedule.library.gpu.in_rows.rows import Rows, rows
 from schedule.library.gpu.in_rows.short_rows import ShortRows, short_rows
@@ -64,6 +64,8 @@ __all__ = [
     "transpose",
     "turned_reads",
     "turned_rows",
+    "values_fetched",
+    "ways_apart",
     "whole",
     "widest",
     "windows",

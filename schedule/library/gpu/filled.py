@@ -1,26 +1,45 @@
-"""Operands of tiles filled up with what changes nothing, where extents do not divide: as they are
-fetched, or ahead, by a kernel of its own that lays them out in rows of whole sectors of memory.
+"""Operands of tiles that are made: filled up with what changes nothing, where extents do not
+divide, or computed of others, as they are fetched, or ahead, by a kernel of its own that lays them
+out in rows of whole sectors of memory.
 
 A tile of rows that begin anywhere within a sector touches one more with each access of a warp, and
 is moved in single elements. Laying an operand out costs as much as reading and writing it once,
-which is little beside a product that reads it once for each tile of the result.
+which is little beside a product that reads it once for each tile of the result. A mask or a factor
+of each term takes as many operations for a term as the product by itself; rows of an image that go
+on beyond its edges, and those of a band around each query, are the same for several elements of the
+result, which no strides say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from math import lcm, prod
 
 from schedule.analysis.einsum import is_einsum
+from schedule.library.contraction.ahead import in_order, size_apart, values_apart
 from schedule.library.contraction.axes import Contraction, Operand
+from schedule.library.contraction.factors import groupings
 from schedule.library.contraction.places import store_of
 from schedule.library.gpu.elementwise import elementwise
 from schedule.library.gpu.memory.sectors import in_sector
 from schedule.library.gpu.steps import last_axis
 from schedule.library.gpu.tile_plan import TilePlan
 from schedule.schedule import Schedule
-from tensorir import Var, body_loads, dtype, int_value
+from tensorir import (
+    Analyzer,
+    Block,
+    Expr,
+    Load,
+    Var,
+    body_loads,
+    dtype,
+    int_value,
+    moved_together,
+)
+
+Place = tuple[int, ...]
+"""Of a part of the value that a block stores: which operand of it, which one of that, and so on."""
 
 ITEMS = 4
 """Elements of a thread that lays an operand out, asked for together."""
@@ -139,3 +158,49 @@ def lay_out_ahead(sch: Schedule, c: Contraction, operand: int, pad: str | None) 
 def copy_ahead(sch: Schedule, copy: str) -> None:
     """The kernel that lays an operand out."""
     elementwise(sch, copy, items=ITEMS)
+
+
+def ways_apart(sch: Schedule, c: Contraction, bitwise: bool = False) -> list[int]:
+    """The axes along which `values_fetched` can take products apart, -1 for as they are written,
+    the one first by which the least is made; none where there is nothing to make but conversions.
+    """
+    ways = [-1 if axis is None else axis for axis in groupings(c, bitwise)]
+    sizes = {n: size_apart(c, n, False) for n in ways}
+    found = sorted((n for n in ways if sizes[n]), key=lambda n: sizes[n])
+    return found or [-1] * any(True for _ in _read_elsewhere(sch, c))
+
+
+def values_fetched(sch: Schedule, c: Contraction, apart: int) -> Iterator[str]:
+    """Let blocks of their own make what several elements of the result share of the terms, one by
+    one, but conversions, products being taken apart along an axis, or as they are written if it is
+    -1; and what is read where steps of axes do not lead, at each place once. ScheduleError if
+    refused."""
+    yield from values_apart(sch, c, apart, False)
+    while (place := next(_read_elsewhere(sch, c), None)) is not None:
+        block = str(sch.cache_value(c.block, list(place)))
+        in_order(sch, block)
+        yield block
+
+
+def _read_elsewhere(sch: Schedule, c: Contraction) -> Iterator[Place]:
+    """Where in its value a contraction has loads that are the same for several values of its
+    variables, but in no strides: along indices that are no sums of multiples of variables."""
+    elsewhere = {o.buffer for o in c.operands if None in o.strides}
+    if not elsewhere:
+        return
+    node, store = sch.state.block(c.block), store_of(sch, c.block)
+    pending: list[tuple[Expr, Place]] = [(store.value, ())]
+    for value, place in pending:  # which grows
+        if isinstance(value, Load):
+            if value.buffer.name in elsewhere and _is_again(node, value):
+                yield place
+        else:
+            pending += [(part, (*place, n)) for n, part in enumerate(value.operands)]
+
+
+def _is_again(node: Block, load: Load) -> bool:
+    sums = (Analyzer().linear(index).terms for index in load.indices)
+    stepped = all(isinstance(atom, Var) for terms in sums for atom in terms)
+    if stepped or any(index.has_loads for index in load.indices):
+        return False
+    return bool(moved_together(load, {it.var: it.extent for it in node.iters}))

@@ -13,6 +13,7 @@ from math import prod
 
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
+from tensorir.arith.slope import Together, moved_together
 from tensorir.buffer import Buffer
 from tensorir.expr import Const, Expr, Load, Var, const, int_value
 from tensorir.func import PrimFunc
@@ -45,10 +46,11 @@ def hold_reads(func: PrimFunc) -> PrimFunc:
                         S[k * 32 + t * 4 + j]        for j in unrolled(4):
                                                          R[i * 4 + j] = V[j]
 
-    Of nests of unrolled loops that store to registers alone, so that nothing which is read changes
-    meanwhile, and of what they read whatever conditions of values are. A copy is made in the loops
-    that all of it differs in, and around conditions where some iteration surely reads it: what
-    lies past an end is asked for element by element. Requires vector_accesses.
+    What several loops move by the sum of their variables alone, as `S[i + j]`, is held once for
+    each sum. Of nests of unrolled loops that store to registers alone, so that nothing which is
+    read changes meanwhile, and of what they read whatever conditions of values are. A copy is made
+    in the loops that all of it differs in, and around conditions where some iteration surely reads
+    it: what lies past an end is asked for element by element. Requires vector_accesses.
     """
     if not has_threads(func.body):
         return func
@@ -66,16 +68,24 @@ def _visit(stmt: Stmt, analyzer: Analyzer, fresh: Callable[[str], str]) -> Stmt:
 
 class _Copy:
     """An array for what a load reads: copied in the first `depth` loops, by a nest over `loops`,
-    whose last one has `lanes` neighbours at once."""
+    whose last one has `lanes` neighbours at once; the variable of one of them stands for the sum of
+    those that are a `window`."""
 
     def __init__(
-        self, load: Load, array: Buffer, depth: int, loops: Sequence[For], lanes: int
-    ) -> None:
+        self, load: Load, array: Buffer, depth: int, loops: Sequence[For], lanes: int,
+        window: tuple[Var, Together] | None = None,
+    ) -> None:  # fmt: skip
         self.load, self.array, self.depth = load, array, depth
-        self.loops, self.lanes = loops, lanes
+        self.loops, self.lanes, self.window = loops, lanes, window
 
     def place(self) -> Expr:
         """Where in the array the element of each iteration is."""
+        if self.window is None:
+            return self._place()
+        var, together = self.window
+        return substitute(self._place(), {var: together.place})
+
+    def _place(self) -> Expr:
         index: Expr = const(0)
         for loop in self.loops:
             index = index * (loop.const_extent or 1) + loop.var
@@ -83,11 +93,15 @@ class _Copy:
 
     def stmt(self, analyzer: Analyzer) -> Stmt:
         """What copies."""
+        (read,) = self.load.indices
+        if self.window is not None:
+            var, together = self.window
+            read = substitute(read, together.at(var))
         if self.lanes == 1:
-            made: Stmt = Store(self.array, (self.place(),), self.load)
+            made: Stmt = Store(self.array, (self._place(),), Load(self.load.buffer, (read,)))
             return _around(self.loops, made)
         *outer, last = self.loops
-        to, of = (_ramp(e, last, self.lanes, analyzer) for e in (self.place(), *self.load.indices))
+        to, of = (_ramp(e, last, self.lanes, analyzer) for e in (self._place(), read))
         count = Const((last.const_extent or 1) // self.lanes, dt.INDEX)
         made = Store(self.array, (to,), Load(self.load.buffer, (of,)))
         return _around([*outer, replace(last, extent=count)], made)
@@ -209,16 +223,31 @@ class _Nest:
             within = start
             near, lanes = self.neighbours(load, within, analyzer)
             again = self.loops(load, within, moving=False)
-            depth = min([near, *again])
+            window = self.window(load, near, within)
+            summed = {} if window is None else dict(window.steps)
+            sums = [n for n, x in enumerate(self.levels) if isinstance(x, For) and x.var in summed]
+            depth = min([near, *again, *sums])
             start = self.behind_conditions(load, depth, analyzer)
-        inside = [n for n in self.loops(load, depth) if n != near]
-        places = [*inside, *[near][: near < len(self.levels)]]
+        inside = [n for n in self.loops(load, depth) if n != near and n not in sums]
+        places = [*sums[:1], *inside, *[near][: near < len(self.levels)]]
         loops = [level for n in places if isinstance(level := self.levels[n], For)]
+        made = None
+        if window is not None:
+            made = Var(fresh(f"{loops[0].var.name}_sum"), loops[0].var.dtype), window
+            loops[0] = replace(loops[0], var=made[0], extent=window.extent)
+            analyzer.bind(made[0], window.extent)
         held = prod(loop.const_extent or 1 for loop in loops)
-        if held > Gpu.most_held or (not again and lanes == 1):
+        if held > Gpu.most_held or not (again or sums or lanes > 1):
             return []
         array = Buffer(fresh(f"{load.buffer.name}_held"), (const(held),), load.dtype, "local")
-        return [_Copy(load, array, depth, loops, lanes)]
+        return [_Copy(load, array, depth, loops, lanes, made)]
+
+    def window(self, load: Load, near: int, depth: int) -> Together | None:
+        """The loops from a level on, but that of neighbours, that move a load by their sum alone;
+        None where each iteration has a place of its own."""
+        loops = [self.levels[n] for n in self.loops(load, depth) if n != near]
+        extents = {loop.var: loop.extent for loop in loops if isinstance(loop, For)}
+        return next(iter(moved_together(load.indices[0], extents)), None)
 
     def behind_conditions(self, load: Load, depth: int, analyzer: Analyzer) -> int:
         """The first level where a load can be copied, from `depth` on: where all conditions below

@@ -136,3 +136,29 @@ def test_what_a_condition_parts_is_read_one_by_one():
     count, lanes = reads(check_passes(nest("kij", where="j * 32 + t < 100")))["B"]
     assert lanes == 1
     assert count == 3 * 4
+
+
+@pytest.mark.parametrize("order", ["".join(p) for p in permutations("kij")])
+@pytest.mark.parametrize(
+    ("left", "times"),
+    [
+        ("A[k, i + j]", 3 * (2 + 4 - 1)),
+        ("A[k, i + 4 - j]", 3 * (2 + 4 - 1)),
+        ("A[k, i * 2 + j + 1]", 3 * (2 + 4)),
+        ("A[k, i + j * 2 + 1]", 3 * 2 * 4),  # no element is there twice
+        ("A[k, i * 4 + j + 1]", 3 * 2 * 4),
+        ("A[k, i + j * 3 + 1]", 3 * 2 * 4),  # with gaps
+    ],
+)
+def test_windows_of_several_loops_are_read_once(order, left, times):
+    """What only the sum of their variables tells."""
+    found, _ = reads(check_passes(nest(order, left=left, right="B[k, t]")))["A"]
+    assert found == times
+
+
+def test_windows_behind_conditions_are_right():
+    """A condition of some of their loops keeps elements from being read."""
+    for order in map("".join, permutations("kij")):
+        for where in ("i * 32 + t < 20", "j * 32 + t < 100"):
+            found = reads(check_passes(nest(order, left="A[k, i + j]", where=where)))
+            assert found["A"][0] >= 3 * 4
