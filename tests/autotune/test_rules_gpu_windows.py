@@ -208,3 +208,19 @@ def test_pieces_of_rows_that_begin_within_a_sector_are_long(channels):
     func = program(depthwise, (2, 44, 157, channels), (3, 3, 1, channels))
     (work,) = works_of(default_schedule(func, EMULATOR).func, DEVICE)
     assert work.sectors * Gpu.sector_bytes <= 1.55 * work.bytes
+
+
+@pytest.mark.parametrize("kind", ["uint8", "float16", "float32"])
+def test_what_a_thread_reads_of_several_pieces_of_a_row_is_held_piece_by_piece(kind):
+    """Rows of narrow types are long ones: a thread has several pieces of them, far apart, and reads
+    for each what it reads for one. Each word of a window was read for each result."""
+    func = program(blur, (4098, 4098), dtype=kind)
+    (work,) = works_of(default_schedule(func, EMULATOR).func, DEVICE)
+    results = 4096 * 4096 / Gpu.warp
+    assert work.wavefronts <= 5.5 * results
+
+
+def blur(x):
+    r, s = te.reduce_axis(3, name="r"), te.reduce_axis(3, name="s")
+    shape = [size - 2 for size in x.shape]
+    return te.compute(shape, lambda i, j: te.sum(x[i + r, j + s], axis=[r, s]), name="out")

@@ -124,10 +124,15 @@ class Surroundings:
     def reads(self, tile: Tile) -> float:
         """Elements that a thread reads of shared memory for one of its own: each once, if there are
         registers for all of them."""
-        _, own = tile
-        count = prod(own)
-        once = prod(side.read(n) for side, n in zip(self.sides, own))
-        return (once if once <= Gpu.most_held else self.places * count) / count
+        own = [*tile[1][:-1], 1]  # pieces of a row are far apart
+        while True:
+            once = prod(side.read(n) for side, n in zip(self.sides, own))
+            if once <= Gpu.most_held:
+                return once / prod(own)
+            outer = next((n for n, count in enumerate(own) if count > 1), None)
+            if outer is None:
+                return self.places
+            own[outer] = ceil(own[outer] / 2)
 
     def pays(self, tile: Tile) -> bool:
         """Whether a box reads much less than its results do one by one; sums always have terms

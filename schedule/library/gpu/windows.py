@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from math import ceil, prod
 from typing import NamedTuple
 
 from schedule.analysis.uses import accesses, written
@@ -98,9 +98,11 @@ class _Windows(NamedTuple):
             self.sum_up((own or threads)[-1])
         for copy in copies:
             sch.compute_at(copy, grid[-1])
+        pieces = int(self.own[-1] > 1)  # of a row, which are far apart
+        around, inner = [threads[-1], *own[:pieces]], own[pieces:]
         for copy in copies:
-            self.hold(copy, threads[-1], own)
-        write_out(sch, own)
+            self.hold(copy, around, inner)
+        write_out(sch, [*around[1:], *inner])
         thread = sch.fuse(*threads) if len(threads) > 1 else threads[0]
         shared = [self.fetch(copy) for copy in copies]
         grid = fuse_for_blocks(sch, grid)
@@ -145,7 +147,8 @@ class _Windows(NamedTuple):
         return made.ndim - 1, 1
 
     def cut(self, last: str) -> tuple[list[LoopRef], list[LoopRef], list[LoopRef]]:
-        """The loops over boxes, over threads and over the elements of a thread."""
+        """The loops over boxes, over threads and over the elements of a thread, those of a row
+        outermost."""
         sch = self.sch
         axes = axes_of(sch, last)
         sizes = (*self.threads, *self.own)
@@ -161,6 +164,7 @@ class _Windows(NamedTuple):
             for kind, loop in zip(("grid", *kinds), parts):
                 found[kind].append(loop)
         grid, threads, own = found.values()
+        own = own[-1:] + own[:-1] if self.own[-1] > 1 else own
         require(bool(threads), self.block, "a block of one thread is none", "give more threads")
         sch.reorder(*grid, *threads, *own)
         return grid, threads, own
@@ -177,18 +181,24 @@ class _Windows(NamedTuple):
             few.append(loop)
         write_out(sch, few)
 
-    def hold(self, copy: str, thread: LoopRef, own: Sequence[LoopRef]) -> None:
-        """Keep what a thread reads of a copy several times in registers, if it is little."""
+    def hold(self, copy: str, around: list[LoopRef], own: list[LoopRef]) -> None:
+        """Keep what a thread reads of a copy several times in the loops `own` of those `around` in
+        registers, of half as many elements of the outermost axis until there are enough."""
         sch, start = self.sch, len(self.sch.trace)
         (made,) = written(sch.state.block(copy))
         near = str(sch.cache_read(self.block, made.name, "local"))
-        sch.compute_at(near, thread)
+        sch.compute_at(near, around[-1])
         loops = own_loops(sch, near)
         used = self.length([*own, *own_loops(sch, self.block)])
-        if self.length(loops) > min(Gpu.most_held, used - 1):
-            sch.undo(len(sch.trace) - start)
+        count = self.length(loops)
+        if count <= min(Gpu.most_held, used - 1):
+            write_out(sch, loops)
             return
-        write_out(sch, loops)
+        sch.undo(len(sch.trace) - start)
+        if count < used and self.length(own[:1]) > 1:
+            outer, own[0] = sch.split(own[0], [None, ceil(self.length(own[:1]) / 2)])
+            around.append(outer)
+            self.hold(copy, around, own)
 
     def fetch(self, copy: str) -> LoopRef:
         """The loop over threads of a copy: warps take rows, or what fills a warp of several, so
