@@ -121,3 +121,22 @@ def test_short_rows_are_right(name, shape, cache):
     x = np.random.default_rng(0).integers(-9, 9, shape).astype("float32")
     found = build(default(func)[0], f"{EMULATOR},races,uninitialised", cache=cache)(x)
     np.testing.assert_allclose(found, reference(func, x)[0], 1e-5, 1e-5)
+
+
+def batches(count: int, rows: int, columns: int, terms: int) -> PrimFunc:
+    x, y = te.placeholder((count, rows, terms), name="x"), te.placeholder((count, terms, columns))
+    return te.create_prim_func([x, y, ops.batch_matmul(x, y)], name="program")
+
+
+@pytest.mark.parametrize("sizes", [(4, 4, 4), (3, 3, 3), (6, 6, 6), (2, 3, 64), (1, 7, 5)])
+def test_small_batches_share_a_block_of_threads(sizes, cache):
+    """Memory binds: a block of threads for each takes twice as long, and most of its lanes have
+    nothing to do."""
+    (work,) = works_of(default(batches(1 << 20, *sizes))[0].func, DEVICE)
+    limits = work.cycles_by_limit(DEVICE)
+    assert max(limits.values()) <= 1.1 * limits["memory"]
+    func = batches(77, *sizes)
+    rng = np.random.default_rng(0)
+    given = [rng.integers(-4, 5, p.const_shape).astype("float32") for p in func.inputs]
+    kernel = build(default(func)[0], f"{EMULATOR},races,uninitialised", cache=cache)
+    np.testing.assert_array_equal(kernel(*given), reference(func, *given)[0])

@@ -43,6 +43,9 @@ DEPTHS = (4, 8, 16, 32)
 WINDOW = 64
 """Terms of windows that belong to one step."""
 
+FEW = 8 * Gpu.warp
+"""Results of a batch up to which a block of threads has several."""
+
 KEPT = 6
 """Tiles that are looked at with all depths."""
 
@@ -292,6 +295,7 @@ class _Search:
         for order in dict.fromkeys([self.sides, self.in_operands]):
             yield from self.tiles_of(*order)
         yield from self.tiles_of_batches()
+        yield from self.tiles_of_small_batches()
 
     def tiles_of_batches(self) -> Iterator[library.gpu.TilePlan]:
         """Where neighbours in the result are of different batches, which share nothing: lanes have
@@ -313,6 +317,24 @@ class _Search:
             cuts |= self.side(rows, own[0], first, warps[0], False)
             cuts |= self.side(columns, own[1], second, warps[1], False)
             every = tuple([cuts.get(n, library.gpu.Cut()) for n in range(len(c.axes))])
+            yield library.gpu.TilePlan(every, self.shared, steps, ahead, self.gathered)
+
+    def tiles_of_small_batches(self) -> Iterator[library.gpu.TilePlan]:
+        """Where batches have fewer results than blocks have threads: lanes and warps that all of
+        one leave have others."""
+        batch = [n for n in self.c.spatial if n in self.batch]
+        sizes = [prod(map(self.extent, side)) for side in self.sides]
+        if not batch or self.c.spatial[-1] in batch or prod(sizes) >= FEW:
+            return
+        terms, steps, ahead = self.depth_axes(8), tuple(self.c.written), int(bool(self.shared))
+        for own, warps in product(OWN, (1, 2, 4, 8)):
+            lanes = [1 << (ceil(size / n) - 1).bit_length() for size, n in zip(sizes, own)]
+            if prod(lanes) > Gpu.warp:
+                continue
+            cuts = {**terms, batch[-1]: library.gpu.Cut(warps, 1, Gpu.warp // prod(lanes))}
+            for axes, n, count in zip(self.sides, own, lanes):
+                cuts |= self.side(axes, n, count, 1, False)
+            every = tuple([cuts.get(n, library.gpu.Cut()) for n in range(len(self.c.axes))])
             yield library.gpu.TilePlan(every, self.shared, steps, ahead, self.gathered)
 
     def tiles_of(
