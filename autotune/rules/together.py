@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import prod
 
-from autotune.rules.group import attempt
+from autotune.rules.group import attempt, size
 from schedule import Schedule
 from tensorir import (
     Cpu,
@@ -21,7 +21,6 @@ from tensorir import (
     blocks_below,
     const,
     dtype,
-    int_value,
     substitute,
     variables,
 )
@@ -55,12 +54,12 @@ def _nests(sch: Schedule) -> tuple[Stmt, ...]:
 
 def _share(first: For, second: For, cpu: Cpu) -> bool:
     """Whether the tasks of two nests, as many of each, have parts of arrays in common."""
-    tasks = first.const_extent
-    if first.kind is not second.kind or tasks != second.const_extent or not tasks or tasks < 2:
+    tasks = size(first.extent)
+    if first.kind is not second.kind or first.extent is not second.extent or tasks < 2:
         return False
     sizes = _parts(first)
     common = [sizes[part] for part in _parts(second) if part in sizes]
-    return any(cpu.l1_bytes < size <= cpu.l2_bytes * tasks for size in common)
+    return any(cpu.l1_bytes < used <= cpu.l2_bytes * tasks for used in common)
 
 
 def _parts(nest: For) -> dict[Part, int]:
@@ -68,10 +67,10 @@ def _parts(nest: For) -> dict[Part, int]:
     found: dict[Part, int] = {}
     for block in blocks_below(nest):
         for access in accesses(block):
-            size = prod(int_value(extent) or 0 for extent in access.buffer.shape)
+            elements = prod(map(size, access.buffer.shape))
             indices = tuple(_at_task(index, nest) for index in access.in_loops())
             if any(TASK in index.variables for index in indices):
-                found[access.buffer.name, indices] = size * dtype.itemsize(access.buffer.dtype)
+                found[access.buffer.name, indices] = elements * dtype.itemsize(access.buffer.dtype)
     return found
 
 

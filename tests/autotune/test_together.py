@@ -45,6 +45,12 @@ def test_sums_of_the_same_rows_have_one_nest():
     assert nests(sums((512, 600))) == 1
 
 
+@pytest.mark.parametrize("make", [optimizer, sums])
+def test_so_have_those_of_a_number_of_rows_that_a_call_has(make):
+    rows = te.var("n")
+    assert nests(make((rows, 600))) == 1 < nests(make((te.var("n"), 8)))
+
+
 @pytest.mark.parametrize("shape", [(500, 400), (3, 5, 7), (131_071,)])
 def test_kernels_of_the_same_elements_are_one(shape):
     assert nests(optimizer(shape), GPU) == 1
