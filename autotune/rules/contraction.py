@@ -74,7 +74,7 @@ class ContractionPlan(FormedPlan, RankedPlan["library.NestPlan"]):
         """Where axes are parts of variables as it is, or on its axes, whichever takes less time."""
         from autotune.plans import has_plans
 
-        if self.is_whole:
+        if all(digit.whole for axis in self.contraction.axes for digit in axis.digits):
             return self if has_plans(self.contraction, self.device) else None
         best = min((plan for plan in (self, self.on_axes()) if plan), key=RankedPlan.estimate)
         return best if best.estimate() < inf else None
