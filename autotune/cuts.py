@@ -23,6 +23,13 @@ def exact_axes(c: library.Contraction) -> list[bool]:
     return [not all(d.whole for d in axis.digits) for axis in c.axes]
 
 
+def steps_of_largest(c: library.Contraction) -> list[int]:
+    """The elements between neighbours of each axis in the largest operand; in the result where
+    nothing is read."""
+    far = max(c.operands, key=lambda o: prod(size or 1 for size in o.shape), default=c.result)
+    return [abs(step or 0) for step in far.strides]
+
+
 class Cuts:
     """The ways to cut a contraction into tasks, for plans that are one task."""
 
@@ -30,9 +37,7 @@ class Cuts:
         self.c, self.cpu, self.estimate = c, cpu, estimate
         self.extents, self.exact = estimate.extents, exact_axes(c)
         self.whole = tuple(self.extents[n] for n in c.spatial)
-        far = max(c.operands, key=lambda o: prod(size or 1 for size in o.shape), default=c.result)
-        self.near = [abs(step or 0) for step in far.strides].__getitem__
-        """The elements between neighbours of an axis in the largest operand."""
+        self.near = steps_of_largest(c).__getitem__
         self.batch = [n for n in c.spatial if all(o.strides[n] != 0 for o in c.operands)]
 
     def of(self, plan: library.NestPlan) -> Iterator[library.NestPlan]:

@@ -24,8 +24,7 @@ from autotune.rules.effort import one_thread
 from autotune.rules.find_chain import Chain, find_chains, last_reduce
 from autotune.rules.group import Group, Refused, size
 from autotune.rules.plan import NoPlan, OpenPlan, Plan, Values, threads, tried
-from autotune.rules.spatial import spatial_plans
-from autotune.rules.transposed import transposed_plans
+from autotune.rules.transposed import placing_plan
 from autotune.streams import Column
 from schedule import Schedule, library
 from tensorir import Block, Cpu, IterKind
@@ -161,11 +160,8 @@ def _shared_tile(
 
 def _after(sch: Schedule, chain: Chain, cpu: Cpu) -> Plan | None:
     """The plan of the stage that takes results to their place, if there is one."""
-    if not chain.order.kept:
-        return None
-    group = Group(str(sch.get_consumers(chain.stages[-1])[0]))
-    turned = [plan for plan in transposed_plans(sch, group, cpu) if plan.works]
-    return [*turned, *spatial_plans(sch, group, cpu)][0]
+    users = sch.get_consumers(chain.stages[-1]) if chain.order.kept else []
+    return placing_plan(sch, str(users[0]), cpu) if users else None
 
 
 def spatial_sizes(block: Block) -> list[int]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from math import inf
+from math import prod
 from typing import Any
 
-from autotune.rules.group import Group, instances
+from autotune.rules.group import SYMBOLIC_SIZE, Group, instances
 from autotune.rules.plan import Values
 from autotune.rules.ranked import MOST_OPTIONS, FormedPlan, RankedPlan, group_contraction
+from autotune.rules.transposed import placing_plan
 from autotune.streams import Column
 from schedule import Schedule, library
 from tensorir import Cpu, dtype
@@ -17,12 +18,17 @@ from tensorir import Cpu, dtype
 PARTS = ("tile", "task", "order", "read", "steps", "threads")
 """The parts of a plan that are choices."""
 
+SURELY = 1.1
+"""How many times less a nest has to take whose results are turned behind it."""
+
 
 class ContractionPlan(FormedPlan, RankedPlan["library.NestPlan"]):
     """The nests of one contraction."""
 
     name = "contraction"
     device: Cpu
+    behind = 0.0
+    """Cycles of what turns the results after all of them are there."""
 
     @property
     def operands(self) -> frozenset[str]:  # type: ignore[override]
@@ -35,7 +41,8 @@ class ContractionPlan(FormedPlan, RankedPlan["library.NestPlan"]):
     def look_for(self, constants: frozenset[str]) -> list[tuple[float, library.NestPlan]]:
         from autotune.plans import plans
 
-        return plans(self.contraction, self.device, constants, self.numerics)
+        found = plans(self.contraction, self.device, constants, self.numerics)
+        return [(cycles + self.behind, nest) for cycles, nest in found]
 
     def offered(self) -> Sequence[library.NestPlan]:
         """The best ones, whatever operands are constants."""
@@ -61,7 +68,7 @@ class ContractionPlan(FormedPlan, RankedPlan["library.NestPlan"]):
         from autotune.estimate.estimate import Estimate
 
         nests = [nest_of(self.contraction, values) for values in rows]
-        return Estimate(self.contraction, self.device, constants).cycles(nests)
+        return self.behind + Estimate(self.contraction, self.device, constants).cycles(nests)
 
     def make(self, sch: Schedule, nest: library.NestPlan) -> None:
         library.make_nest(sch, self.contraction, nest)
@@ -71,13 +78,40 @@ class ContractionPlan(FormedPlan, RankedPlan["library.NestPlan"]):
         self.make(sch, nest_of(self.contraction, values))
 
     def in_best_form(self) -> ContractionPlan | None:
-        """Where axes are parts of variables as it is, or on its axes, whichever takes less time."""
+        """As it is, or on its axes where these are parts of variables, whichever takes less time;
+        in the order of the largest operand where that takes surely less."""
         from autotune.plans import has_plans
 
-        if all(digit.whole for axis in self.contraction.axes for digit in axis.digits):
-            return self if has_plans(self.contraction, self.device) else None
-        best = min((plan for plan in (self, self.on_axes()) if plan), key=RankedPlan.estimate)
-        return best if best.estimate() < inf else None
+        best = self
+        if not all(digit.whole for axis in self.contraction.axes for digit in axis.digits):
+            best = min((plan for plan in (self, self.on_axes()) if plan), key=RankedPlan.estimate)
+        behind = self.turned_behind()
+        if behind is not None and behind.estimate() * SURELY < best.estimate():
+            return behind
+        return best if has_plans(best.contraction, self.device) else None
+
+    def turned_behind(self) -> ContractionPlan | None:
+        """The plan for the same in the order of the largest operand, the results of which are
+        turned when all are there; None where they lie so, or it is refused."""
+        from autotune.cuts import steps_of_largest
+
+        c, cpu = self.contraction, self.device
+        near = steps_of_largest(c)
+        order = sorted(c.spatial, key=lambda n: (near[n] > 0, -near[n]))
+        if not order or near[order[-1]] != 1 or c.result.strides[order[-1]] in (0, 1, None):
+            return None
+
+        def step(sch: Schedule) -> None:
+            made = library.on_axes(sch, c, order, self.numerics != "bitwise")
+            plan = placing_plan(sch, made or str(sch.reindex(c.last, 0)), cpu)
+            plan.apply(sch, plan.default())
+
+        found = self.after(step, "turned behind")
+        if found is not None:
+            size = prod(c.axes[n].extent or SYMBOLIC_SIZE for n in order)
+            time = cpu.packing(size, dtype.itemsize(c.result.dtype), turned=True)
+            found.behind = min(time, cpu.costs.start + time / cpu.threads)
+        return found
 
 
 def contraction_plans(sch: Schedule, group: Group, cpu: Cpu) -> Sequence[ContractionPlan]:

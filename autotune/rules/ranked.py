@@ -127,25 +127,23 @@ class FormedPlan(Plan):
         kept = type(self)(plan.group, plan.base, plan.contraction, plan.device, "bitwise")
         return kept.in_best_form()
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether no spatial axis is a part of a variable, which tiles would have to divide."""
-        c = self.contraction
-        return all(digit.whole for n in c.spatial for digit in c.axes[n].digits)
-
     def on_axes(self: F) -> F | None:
-        """The plan for the same with a variable for each axis; None if that is refused, which this
-        plan then tells, as where its loops were changed."""
+        """The plan for the same with a variable for each axis."""
+        return self.after(self.bring_on_axes, "on its axes")
+
+    def after(self: F, step: Callable[[Schedule], str | None], what: str) -> F | None:
+        """The plan for the same after a step, which returns the stage that is last then, if another
+        is; None if that is refused, as where loops were changed, which this plan tells."""
         group, base = self.group, self.base.copy()
         try:
-            last = self.bring_on_axes(base) or group.epilogue
+            last = step(base) or group.epilogue
         except Refusal as error:
-            self.told = {f"{group.block!r} on its axes": str(error)}
+            self.told = {f"{group.block!r} {what}": str(error)}
             return None
         moved = group_contraction(base, Group(group.block, last, group.padding), self.windows)
         if moved is None:
             return None
-        return type(self)(group, base, moved, self.device, self.numerics, self, self.bring_on_axes)
+        return type(self)(group, base, moved, self.device, self.numerics, self, step)
 
     def bring_on_axes(self, sch: Schedule) -> str | None:
         """Bring it on its axes, the terms of its sums too if their order is free."""

@@ -31,7 +31,6 @@ MOST_WRITTEN = 1024
 MOST_READ = 4096
 """Elements read in all of them together; the text grows with these."""
 
-
 MOST_STILL = 16
 """Results for the same elements that are made together."""
 

@@ -12,7 +12,6 @@ from tensorir import Block, Buffer, Cpu, body_loads, dtype
 STREAM_FROM = 1 << 20
 """Bytes of an output from which on it may be written past the caches."""
 
-
 STORES = ("plain", "stream")
 
 

@@ -18,7 +18,8 @@ from math import prod
 from autotune.rules.effort import ROWS_EACH, one_thread
 from autotune.rules.group import Group, lane_of, output_store, size, stride_in
 from autotune.rules.nest import finish_nest, loops_by_variable
-from autotune.rules.plan import OpenPlan, Values, threads, tried
+from autotune.rules.plan import OpenPlan, Plan, Values, threads, tried
+from autotune.rules.spatial import spatial_plans
 from autotune.rules.stores import moved_bytes, stores
 from autotune.streams import PAGE
 from schedule import LoopRef, Schedule, library
@@ -128,6 +129,12 @@ def transposed_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TransposedPl
         MOST_WRITTEN // len(steps) if ahead else 0, "across" if ahead else "transposed",
     )  # fmt: skip
     return [tried(sch, plan)]
+
+
+def placing_plan(sch: Schedule, stage: str, cpu: Cpu) -> Plan:
+    """The plan of a stage that takes results to their place."""
+    turned = [plan for plan in transposed_plans(sch, Group(stage), cpu) if plan.works]
+    return [*turned, *spatial_plans(sch, Group(stage), cpu)][0]
 
 
 def _in_parts(block: Block, store: Store, read: Var, cpu: Cpu) -> bool:

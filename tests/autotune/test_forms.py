@@ -383,6 +383,43 @@ def test_what_is_turned_is_made_in_the_order_of_the_plan(order):
         require_close(func.outputs, [build(made)(*arrays)], reference(func, *arrays))
 
 
+ONCE = {
+    "local": product_of(
+        [(8, 15, 20), (12, 8, 3, 3, 13, 18)], (12, 13, 18), [8, 3, 3],
+        lambda x, w, o, i, j, c, r, s: x[c, i + r, j + s] * w[o, c, r, s, i, j],
+    ),
+    "vectors": product_of(
+        [(64, 24), (64, 24, 200)], (64, 200), [24], lambda x, w, n, j, k: x[n, k] * w[n, k, j]
+    ),
+    "pairs": product_of(
+        [(16, 20), (16, 24), (16, 20, 24, 40)], (16, 40), [20, 24],
+        lambda x, y, w, n, j, k, m: x[n, k] * w[n, k, m, j] * y[n, m],
+    ),
+}  # fmt: skip
+"""Products of an operand that is read once."""
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", ONCE)
+def test_what_is_read_once_is_read_in_its_order_however_the_result_lies(name):
+    """Nor are its terms in another order where they are parts of one variable."""
+    cpu = device_of(Target.parse("c -vector_bits=512 -threads=1 -l2=40960"))
+
+    def chosen(func):
+        sketch = choose(func, cpu, None, ()).sketch
+        return sketch, sum(plan.estimate() for plan in sketch.plans)
+
+    plain = ONCE[name]
+    _, least = chosen(plain)
+    arrays = numbers(plain)
+    for form in forms_of(plain, ["permuted", "fused", "reordered", "unit"]):
+        sketch, cycles = chosen(form.func)
+        assert cycles <= 1.11 * least, form.name
+        if form.kind in ("permuted", "fused"):
+            found = build(sketch.build(sketch.values()))(*given(form, plain, arrays))
+            require_close(plain.outputs, restored(form, plain, [found]), reference(plain, *arrays))
+
+
 PADDED = {
     "depthwise": ((2, 6, 40, 40), (6, 1, 3, 3), partial(ops.depthwise_conv2d, stride=2, padding=1)),
     "conv": ((2, 6, 40, 40), (4, 6, 3, 3), partial(ops.conv2d, padding=1)),

@@ -166,7 +166,8 @@ class ProductPlan(FormedPlan):
     def _in_form(self) -> ProductPlan:
         """As it was written where its best tile is accepted, else on its axes if that takes less
         time: parts of variables are there for tiles to divide."""
-        c, whole = self.contraction, self.is_whole
+        c = self.contraction
+        whole = all(digit.whole for n in c.spatial for digit in c.axes[n].digits)
         every = len(self.base.state.block(self.group.block).iters)  # some may have one value
         plain = whole and all(len(axis.digits) == 1 for axis in c.axes) and len(c.axes) == every
         if whole and self.works and (plain or not self.refused):
