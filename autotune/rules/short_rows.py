@@ -11,15 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from autotune.rules.effort import one_thread
-from autotune.rules.group import (
-    Group,
-    attempt,
-    instances,
-    output_store,
-    size,
-    stores_of,
-    stride_in,
-)
+from autotune.rules.group import Group, attempt, instances, output_store, size, stores_of, stride_in
 from autotune.rules.lanes import is_reduce_loop
 from autotune.rules.nest import loop_of
 from autotune.rules.plan import OpenPlan, Values, threads, tried
@@ -56,8 +48,8 @@ class ShortRowsPlan(OpenPlan):
         last = _row(sch.state.block(block))
         row = loop_of(sch, block, last.var.name) if last else None
         assert row is not None
-        around = [loop for loop in library.own_loops(sch, block) if loop != row]
-        sums = [loop for loop in around if is_reduce_loop(sch.state.block(block), loop)]
+        made = sch.state.block(block)
+        sums = [loop for loop in library.own_loops(sch, block) if is_reduce_loop(made, loop)]
         sch.reorder(*sums, row)
         for loop in sums:
             sch.unroll(loop)
@@ -116,15 +108,12 @@ def short_rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ShortRowsPla
         attempt({}, "rows", on_rows, sch, group.block)  # else the plan will be refused, and says so
     block = sch.state.block(group.block)
     run, stores, row = _short_run(block, lanes), stores_of(block), _row(block)
-    if not run or row is None or not _follows(sch, group, block, stores):
+    if not row or size(row.extent) < lanes or not run or not _follows(sch, group, block, stores):
         return []
-    if size(row.extent) < lanes:
-        return []
-    terms = run_length(run)
     reads = placed_loads(block)
     steps = [(stride_in(r, row.var, block), stride_in(r, run[-1].var, block)) for r in reads]
     turned = [r for r, (across, along) in zip(reads, steps) if across != 0 and along != 0]
-    whole = all(step == (terms, 1) for step in steps if 0 not in step)
+    whole = all(step == (run_length(run), 1) for step in steps if 0 not in step)
     once = all(prod(map(size, r.buffer.shape)) == instances(block) for r in turned)
     if not turned or not whole or not once:
         return []

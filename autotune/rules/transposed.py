@@ -37,13 +37,15 @@ class TransposedPlan(OpenPlan):
     """Square tiles of `read`, the axis along which it reads, and of `written`, that of the results:
     as many of them as fill a line follow each other there.
 
-    rows  of a tile that are written out where it is computed ahead of turning it; 0 where it is not
+    rows   of a tile that are written out where it is computed ahead of turning it, else 0
+    fills  elements of short rows of the result, of which vectors are interleaved, else 0
     """
 
     read: str
     written: str
     item_bytes: int
     rows: int
+    fills: int
     name: str
     numerics: str = "bitwise"
 
@@ -57,15 +59,16 @@ class TransposedPlan(OpenPlan):
         side = own["tile"]
         tiles = min(own["band"], -(-size(sch.state.loop(read).extent) // side))
         band, tile, row = sch.split(read, [None, tiles, side])
-        beside = max(1, Cpu.line_bytes // self.item_bytes // side)
-        sides = [beside, side] if beside > 1 else [side]
+        beside = Cpu.line_bytes // self.item_bytes // side
+        sides = [self.fills] if self.fills else [beside, side] if beside > 1 else [side]
         column_tile, *next_tile, column = sch.split(written, [None, *sides])
-        sch.reorder(*others, band, column_tile, tile, *next_tile, row, column)
+        inner = (column, row) if self.fills else (row, column)
+        sch.reorder(*others, band, column_tile, tile, *next_tile, *inner)
         if self.rows:
             sch.compute_at(block, tile)
             finish_nest(sch, block, self.cpu, unroll_rows=self.rows)
-        sch.unroll(row)
-        sch.vectorize(column)
+        sch.unroll(inner[0])
+        sch.vectorize(inner[1])
         if own.get("stores") == "stream":
             sch.stream(writer)
         if self.parallel(values):
@@ -89,10 +92,9 @@ class TransposedPlan(OpenPlan):
         made = output_store(sch.state.block(block))
         assert made is not None
         own = [it.var.name for it in sch.state.block(block).iters]
-        names = [f"d{n}" for n in range(len(own))]
-        rest = [name for name, var in zip(names, own) if var != self.read]
-        order = [*rest, names[own.index(self.read)]]
-        sch.transform_layout(block, made.buffer.name, f"{', '.join(names)}: {', '.join(order)}")
+        order = sorted(range(len(own)), key=lambda n: own[n] == self.read)
+        both = (", ".join(f"d{n}" for n in each) for each in (range(len(own)), order))
+        sch.transform_layout(block, made.buffer.name, ": ".join(both))
         return writer
 
 
@@ -100,9 +102,8 @@ def transposed_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TransposedPl
     """A plan for an elementwise stage with loads along another axis than the stores."""
     block = sch.state.block(group.block)
     written, store = lane_of(block), output_store(block)
-    if written is None or store is None or any(
-        it.kind is not IterKind.SPATIAL or not isinstance(it.binding, Var) for it in block.iters
-    ):
+    kinds = {it.kind if isinstance(it.binding, Var) else None for it in block.iters}
+    if written is None or store is None or kinds != {IterKind.SPATIAL}:
         return []
     steps = [stride_in(load, written, block) for load in body_loads(block)]
     turned = [load for load, step in zip(body_loads(block), steps) if step not in (0, 1)]
@@ -111,9 +112,13 @@ def transposed_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TransposedPl
     if read is None:
         return []
     bytes_each, lanes = dtype.itemsize(store.buffer.dtype), cpu.lanes()
-    rows = next(size(it.extent) for it in block.iters if it.var is read)
+    extents = {it.var: size(it.extent) for it in block.iters}
     side = lanes * (2 if bytes_each == 2 else 1)  # of many single bytes registers hold no more rows
-    side = cpu.elements(store.buffer.dtype) if rows <= cpu.registers else side
+    apart, fills = stride_in(Load(store.buffer, store.indices), read, block), extents[written]
+    square = bytes_each >= 4 <= fills and not fills & (fills - 1)  # which tiles turn as fast
+    whole = apart == fills <= cpu.registers // 4 and cpu.vector_bytes >= cpu.line_bytes
+    fills = fills if whole and not square and not ahead else 0
+    side = cpu.elements(store.buffer.dtype) if fills or extents[read] <= cpu.registers else side
     line, cycles = cpu.line_bytes // bytes_each, one_thread([block], cpu)
     parts = side >= line and _in_parts(block, store, read, cpu)
     half = max(4, min(side, line) // 2)  # every other one of a row is in one line
@@ -126,7 +131,7 @@ def transposed_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TransposedPl
     }
     plan = TransposedPlan(
         group, cpu, options, cycles, read.name, written.name, bytes_each,
-        MOST_WRITTEN // len(steps) if ahead else 0, "across" if ahead else "transposed",
+        MOST_WRITTEN // len(steps) if ahead else 0, fills, "across" if ahead else "transposed",
     )  # fmt: skip
     return [tried(sch, plan)]
 

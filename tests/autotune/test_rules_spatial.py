@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule
-from backends import build
+from backends import build, source_text
 from tensorir import ForKind, IterKind, dtype, reference, te
+
+TARGET = "c -march=sapphirerapids -threads=1"
 
 
 def steps_of_products(kind, rows=8, columns=64):
@@ -81,3 +83,57 @@ def test_short_rows_from_elsewhere_are_moved_as_they_are(kind, count, order):
     assert "gather" not in kernel.source
     given = (np.arange(np.prod(shape)) % 251).reshape(shape).astype(kind)
     np.testing.assert_array_equal(kernel(given), given.transpose(order))
+
+
+def rows_of_few(count, few, kind, form):
+    """A result whose rows of `few` elements are read one row for each element, however written."""
+    if form == "converted":
+        a = te.placeholder((few, count), "int8", name="a")
+        return [a, te.compute((count, few), lambda i, c: a[c, i].astype(kind) * 3)]
+    if form == "split":
+        half = 8 if count % 8 == 0 else 1
+        a = te.placeholder((few, count // half, half), kind, name="q")
+        return [a, te.compute((count // half, half, few), lambda i, j, c: a[c, i, j])]
+    if form == "batched":
+        a = te.placeholder((2, few, count), kind, name="a")
+        return [a, te.compute((2, count, few), lambda b, i, c: a[b, c, i])]
+    a = te.placeholder((few, count), kind, name="a")
+    return [a, te.compute((count, few), lambda i, c: a[c, i], name="turned")]
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("count", [400, 397])
+@pytest.mark.parametrize("form", ["plain", "converted", "split", "batched"])
+@pytest.mark.parametrize("kind", ["uint8", "int16", "float32", "float64"])
+@pytest.mark.parametrize("few", range(2, 9))
+def test_short_rows_of_results_are_interleaved(few, kind, form, count):
+    """Nothing is stored every so many elements, but of a rest."""
+    func = te.create_prim_func(rows_of_few(count, few, kind, form))
+    text = source_text(default_schedule(func, TARGET).func, TARGET)
+    assert count % 8 or ("store_strided" not in text and "scatter" not in text)
+    rng = np.random.default_rng(0)
+    inputs = [rng.integers(0, 9, p.const_shape).astype(p.dtype) for p in func.inputs]
+    (expected,) = reference(func, *inputs)
+    np.testing.assert_array_equal(build(default_schedule(func))(*inputs), expected)
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("kind", ["uint8", "int16", "float32", "float64"])
+@pytest.mark.parametrize("few", range(2, 9))
+@pytest.mark.parametrize("reads", ["sum", "planes", "terms"])
+def test_short_rows_of_what_is_read_are_taken_apart(reads, few, kind):
+    """Rows of elements side by side: added up as written or by a sum, or each on its own."""
+    a, c = te.placeholder((400, few), kind, name="a"), te.reduce_axis((0, few))
+    made = {
+        "sum": lambda: te.compute((400,), lambda i: te.sum(a[i, c], axis=c)),
+        "planes": lambda: te.compute((few, 400), lambda j, i: a[i, j]),
+        "terms": lambda: te.compute(
+            (400,), lambda i: sum((a[i, n] for n in range(1, few)), a[i, 0])
+        ),
+    }[reads]()
+    func = te.create_prim_func([a, made])
+    text = source_text(default_schedule(func, TARGET).func, TARGET)
+    assert "load_strided" not in text and "gather" not in text
+    inputs = [np.random.default_rng(0).integers(0, 9, (400, few)).astype(kind)]
+    (expected,) = reference(func, *inputs)
+    np.testing.assert_array_equal(build(default_schedule(func))(*inputs), expected)

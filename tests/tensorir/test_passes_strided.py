@@ -77,6 +77,57 @@ def test_parts_of_any_stride_share_what_lies_in_the_same_vectors(stride, parts, 
         assert len(set(re.findall(r"A\[ramp\(\d+, 1, \d+\)\]", text))) == stride
 
 
+@pytest.mark.parametrize("dtype", ["u8", "i16", "f32", "f64"])
+@pytest.mark.parametrize("turn", [0, 1], ids=["in order", "turned"])
+@pytest.mark.parametrize("stride", range(2, 9))
+def test_stores_that_fill_memory_are_vectors_of_neighbours(stride, turn, dtype):
+    size = 512 // (int(dtype[1:]) if dtype != "u8" else 8)
+    rows = [f"B[i * {stride} + {n} + 3] = A[i + {n * size}]" for n in range(stride)]
+    stores = "\n            ".join(rows[turn:] + rows[:turn])
+    text = f"""
+    @prim_func
+    def parts(A: {dtype}[{stride * size}], B: {dtype}[{stride * size + 3}]):
+        for j in vectorized(3):
+            B[j] = A[j]
+        for i in vectorized({size}):
+            {stores}
+    """
+    func = parse(dedent(text).strip())
+    low = lower(func, Target("c", vector_bits=512))
+    verify(low)
+    given = func.params[0]
+    a = np.random.default_rng(stride).integers(0, 127, given.shape[0].value).astype(given.dtype)
+    (got,) = interpret(low, a)
+    np.testing.assert_array_equal(got[3:], a.reshape(stride, size).T.ravel())
+    assert f", {stride}, {size})] =" not in format_func(low)
+
+
+@pytest.mark.parametrize(
+    ("stores", "why"),
+    [
+        (["B[i * 3] = A[i]", "B[i * 3 + 1] = A[i + 16]"], "a gap"),
+        (["B[i * 2] = A[i]", "B[i * 2 + 2] = A[i + 16]"], "the same twice"),
+        (["B[i * 2] = A[i]", "B[i * 2 + 1] = B[i * 2]"], "what is stored is read"),
+    ],
+)
+def test_stores_that_leave_or_read_something_stay(stores, why):
+    body = "".join(f"\n        for i in vectorized(16):\n            {store}" for store in stores)
+    text = f"""
+    @prim_func
+    def parts(A: f32[48], B: f32[48]):
+        for j in vectorized(16):
+            B[j] = 0.0
+            B[j + 16] = 0.0
+            B[j + 32] = 0.0{body}
+    """
+    func = parse(dedent(text).strip())
+    low = lower(func, Target("c", vector_bits=512))
+    verify(low)
+    assert "_parts" not in format_func(low), why
+    a = np.random.default_rng(0).random(48, dtype=np.float32)
+    np.testing.assert_array_equal(interpret(low, a)[0], interpret(func, a)[0])
+
+
 def test_both_halves_share_their_vectors():
     func, low = lowered(8, "A[i * 2]", "A[j * 2 + 1]", 16)
     text = check(func, low)

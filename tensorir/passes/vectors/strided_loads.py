@@ -1,4 +1,4 @@
-"""strided_loads: elements at small strides come from vectors of neighbours."""
+"""strided_loads: elements at small strides come from vectors of neighbours, and go to them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections.abc import Collection, Sequence
 
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
+from tensorir.buffer import Buffer
 from tensorir.expr import BinOp, Const, Expr, Load, Select, int_value
 from tensorir.func import PrimFunc
+from tensorir.names import Names
 from tensorir.passes.rewriting import with_body
 from tensorir.passes.vectors.masked_tails import lanes_between
-from tensorir.stmt import Seq, Stmt, Store, seq
+from tensorir.stmt import Alloc, Seq, Stmt, Store, replace, seq
 from tensorir.vector_expr import Ramp, Shuffle
 from tensorir.visit import (
     certain_loads,
+    loads,
     map_children,
     map_own_exprs,
     stmt_exprs,
@@ -44,7 +47,7 @@ Piece = tuple[Expr, tuple[int, ...]]
 def _starts(span: Span) -> list[int]:
     """Where the vectors begin. The last one ends with the last element that is wanted."""
     first, offsets = span
-    count, step = dt.lanes(first.dtype), _stride(first)
+    count, step = dt.lanes(first.dtype), _step(first.indices)
     end = (count - 1) * step + offsets[-1] + 1
     return [min(n * count, end - count) for n in range(step)]
 
@@ -53,7 +56,7 @@ def _pays(span: Span, free: bool) -> bool:
     """Whether vectors and shuffles are not more instructions than there are elements. Shuffles
     that take every other element are one (pack, unpack), others if they are `free`."""
     first, offsets = span
-    step, each = _stride(first), 1 if free else 2 if dt.bits(first.dtype) >= 32 else 3
+    step, each = _step(first.indices), 1 if free else 2 if dt.bits(first.dtype) >= 32 else 3
     return step + shuffles(step, offsets, each) <= len(offsets) * dt.lanes(first.dtype)
 
 
@@ -83,70 +86,148 @@ def strided_loads(func: PrimFunc, vector_bits: int = 128) -> PrimFunc:
 
     The last vector ends with the last element that is wanted, so nothing is read that lies
     outside of what was; loads of consecutive stores that lie in the same vectors share these, and
-    those of an even stride the shuffles that halve it. Requires that vectorize and unroll ran.
+    those of an even stride the shuffles that halve it. The other way round, stores that fill a
+    piece of memory are those of its vectors, for which lanes of theirs are interleaved, where
+    vectors have FREE_BITS. Requires that vectorize and unroll ran.
     """
+    free = vector_bits >= FREE_BITS
+    stores = (s for s in walk(func.body) if isinstance(s, Store)) if free else ()
     roots = [e for stmt in walk(func.body) for e in stmt_exprs(stmt) if e.has_loads]
     seen = set[Expr]()
-    if not any(isinstance(e, Load) and _strided(e) for r in roots for e in walk_exprs(r, seen)):
-        return func
-    return with_body(func, _visit(func.body, vector_bits >= FREE_BITS))
+    if any(_step(store.indices) for store in stores) or any(
+        isinstance(e, Load) and _strided(e) for r in roots for e in walk_exprs(r, seen)
+    ):
+        taken = {s.buffer.name for s in walk(func.body) if isinstance(s, Alloc)}
+        names = Names({*taken, *(b.name for b in func.params)})
+        return with_body(func, _Neighbours(free, names).stmt(func.body))
+    return func
 
 
-def _visit(stmt: Stmt, free: bool) -> Stmt:
-    if isinstance(stmt, Store):
-        return _rewritten([stmt], free)[0]
-    if not isinstance(stmt, Seq):
-        own = map_own_exprs(stmt, lambda e: _split(e, {}, free))
-        return map_children(own, lambda below: _visit(below, free))
-    found: list[Stmt] = []
-    run: list[Store] = []
-    for child in stmt.stmts:
-        if isinstance(child, Store):
-            run.append(child)
-            continue
-        found += [*_rewritten(run, free), _visit(child, free)]
-        run = []
-    found += _rewritten(run, free)
-    same = len(found) == len(stmt.stmts) and all(a is b for a, b in zip(found, stmt.stmts))
-    return stmt if same else seq(*found)
+class _Neighbours:
+    """Accesses of neighbours in place of strided ones."""
+
+    def __init__(self, free: bool, names: Names) -> None:
+        self.free, self.names = free, names
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        if isinstance(stmt, Store):
+            return self.rewritten([stmt])[0]
+        if not isinstance(stmt, Seq):
+            return map_children(map_own_exprs(stmt, lambda e: self.split(e, {})), self.stmt)
+        found: list[Stmt] = []
+        run: list[Store] = []
+        for child in stmt.stmts:
+            if isinstance(child, Store):
+                run.append(child)
+                continue
+            found += [*self.rewritten(run), self.stmt(child)]
+            run = []
+        found += self.rewritten(run)
+        same = len(found) == len(stmt.stmts) and all(a is b for a, b in zip(found, stmt.stmts))
+        return stmt if same else seq(*found)
+
+    def rewritten(self, run: Sequence[Store]) -> list[Stmt]:
+        spans, found, n = _spans(run), list[Stmt](), 0
+        while n < len(run):
+            step = _filling(run[n:]) if self.free else 0
+            own = run[n : n + max(1, step)]
+            mine = [map_own_exprs(s, lambda e: self.split(e, spans)) for s in own]
+            found += self.filled([s for s in mine if isinstance(s, Store)]) if step else mine
+            n += len(mine)
+        return found
+
+    def split(self, e: Expr, spans: dict[Load, tuple[Span, int]]) -> Expr:
+        def rule(node: Expr) -> Expr | None:
+            if not isinstance(node, Load) or not _strided(node):
+                return None
+            span, offset = spans.get(node) or ((node, (0,)), 0)
+            return _picked(span, offset) if _pays(span, self.free) else None
+
+        return transform(e, rule)
+
+    def filled(self, stores: Sequence[Store]) -> list[Stmt]:
+        """Stores that fill a piece of memory, as those of its vectors."""
+        stores = sorted(stores, key=lambda store: _place(store.indices)[1])
+        buffer, index = stores[0].buffer, stores[0].indices[0]
+        assert isinstance(index, Ramp)
+        lanes, one = index.lanes, Const(1, dt.INDEX)
+        starts = [Const(n * lanes, dt.INDEX) for n in range(len(stores) + 1)]
+        name = self.names.unique(f"{buffer.name}_parts")
+        parts = Buffer(name, (starts[-1],), buffer.dtype, "local")
+        ramps = [Ramp(start, one, lanes) for start in starts[:-1]]
+        before = [replace(s, buffer=parts, indices=(r,)) for s, r in zip(stores, ramps)]
+        made = interleaved([[Load(parts, (ramp,))] for ramp in ramps])
+        after = [
+            Store(buffer, (Ramp(index.base + start, one, lanes),), value)
+            for start, value in zip(starts, made)
+        ]
+        return [Alloc(parts, seq(*before, *after))]
 
 
-def _rewritten(run: Sequence[Store], free: bool) -> list[Stmt]:
-    spans = _spans(run)
-    return [map_own_exprs(store, lambda e: _split(e, spans, free)) for store in run]
+def _filling(run: Sequence[Store]) -> int:
+    """How many stores from the first one on fill a piece of memory together, each every so many
+    elements of it, and read nothing of it; 0 for none."""
+    first, step = run[0], _step(run[0].indices)
+    mine, lanes = run[:step], dt.lanes(run[0].indices[0].dtype)
+    alike = all(
+        store.buffer is first.buffer
+        and _step(store.indices) == step
+        and dt.lanes(store.indices[0].dtype) == lanes
+        and not any(load.buffer is first.buffer for load in loads(store.value))
+        for store in mine
+    )
+    if len(mine) < max(2, step) or not alike or dt.is_bool(first.buffer.dtype):
+        return 0
+    places = [_place(store.indices) for store in mine]
+    base, low = min(places, key=lambda place: place[1])
+    return step if set(places) == {(base, low + n) for n in range(step)} else 0
 
 
-def _split(e: Expr, spans: dict[Load, tuple[Span, int]], free: bool) -> Expr:
-    def rule(node: Expr) -> Expr | None:
-        if not isinstance(node, Load) or not _strided(node):
-            return None
-        span, offset = spans.get(node) or ((node, (0,)), 0)
-        return _picked(span, offset) if _pays(span, free) else None
-
-    return transform(e, rule)
+def interleaved(rows: Sequence[Sequence[Expr]]) -> list[Expr]:
+    """The vectors of a sequence of which each row, of as many vectors, has every so many elements:
+    rows that are half of all apart are interleaved until their number is odd."""
+    half, lanes = len(rows) // 2, dt.lanes(rows[0][0].dtype)
+    if len(rows) == 1:
+        return list(rows[0])
+    if len(rows) % 2 == 0:
+        return interleaved([
+            [
+                Shuffle(a, b, tuple(n // 2 + start + n % 2 * lanes for n in range(lanes)))
+                for a, b in zip(rows[row], rows[row + half])
+                for start in (0, lanes // 2)
+            ]
+            for row in range(half)
+        ])
+    found: list[Expr] = []
+    for vectors in zip(*rows):
+        for start in range(0, len(rows) * lanes, lanes):
+            made, places = vectors[0], [divmod(start + n, len(rows)) for n in range(lanes)]
+            for row, vector in enumerate(vectors[1:], 1):
+                old = [place if row == 1 else n for n, (place, _) in enumerate(places)]
+                chosen = [lanes + p if r == row else o for o, (p, r) in zip(old, places)]
+                made = Shuffle(made, vector, tuple(chosen))
+            found.append(made)
+    return found
 
 
 def _strided(load: Load) -> bool:
-    index = load.indices[0] if len(load.indices) == 1 else None
-    if not isinstance(index, Ramp):
-        return False
-    if not 2 <= _stride(load) <= min(MOST_STRIDE, index.lanes):
-        return False
     known = dt.lanes(load.buffer.dtype) == 1 and not dt.is_bool(load.dtype)
-    return known and index.lanes >= LEAST and index.lanes % 2 == 0
+    return known and _step(load.indices) > 0
 
 
-def _stride(load: Load) -> int:
-    """How far apart the elements of a load of a ramp lie; 0 where that is not known."""
-    index = load.indices[0]
-    assert isinstance(index, Ramp)
-    return int_value(index.stride) or 0
+def _step(indices: Sequence[Expr]) -> int:
+    """How far apart neighbours of a vector of elements lie, where that is near; else 0."""
+    index = indices[0]
+    if len(indices) != 1 or not isinstance(index, Ramp) or index.lanes < LEAST or index.lanes % 2:
+        return 0
+    step = int_value(index.stride) or 0
+    return step if 2 <= step <= min(MOST_STRIDE, index.lanes) else 0
 
 
 def _picked(span: Span, offset: int) -> Expr:
     """The elements of the load that begins `offset` elements further on than the first one."""
     first, _ = span
-    count, step, apart = dt.lanes(first.dtype), _stride(first), 1
+    count, step, apart = dt.lanes(first.dtype), _step(first.indices), 1
     pieces: list[Piece] = [
         (_vector(first, start), tuple(range(start, start + count))) for start in _starts(span)
     ]
@@ -209,23 +290,23 @@ def _spans(run: Sequence[Store]) -> dict[Load, tuple[Span, int]]:
         for root in (*store.indices, store.value):
             for load in certain_loads(root):
                 if _strided(load):
-                    base, offset = _place(load)
-                    key = (load.buffer, base, _stride(load), dt.lanes(load.dtype))
+                    base, offset = _place(load.indices)
+                    key = (load.buffer, base, _step(load.indices), dt.lanes(load.dtype))
                     places.setdefault(key, {})[offset] = load
     found: dict[Load, tuple[Span, int]] = {}
-    for (_, _, step, _), loads in places.items():
-        rest = sorted(loads)
+    for (_, _, step, _), members in places.items():
+        rest = sorted(members)
         while rest:
             near = [offset for offset in rest if offset < rest[0] + step]
-            span = loads[near[0]], tuple(offset - near[0] for offset in near)
-            found |= {loads[n]: (span, n - near[0]) for n in near}
+            span = members[near[0]], tuple(offset - near[0] for offset in near)
+            found |= {members[n]: (span, n - near[0]) for n in near}
             rest = rest[len(near) :]
     return found
 
 
-def _place(load: Load) -> tuple[Expr, int]:
-    """Where a load begins: a variable part, and a constant."""
-    index = load.indices[0]
+def _place(indices: Sequence[Expr]) -> tuple[Expr, int]:
+    """Where a vector begins: a variable part, and a constant."""
+    index = indices[0]
     assert isinstance(index, Ramp)
     base = Analyzer().simplify(index.base)
     if isinstance(base, BinOp) and base.op in ("+", "-"):

@@ -113,6 +113,11 @@ class _Transpose:
             return False
         if any(load.buffer is target for load in loads(store.value)):
             return False
+        rows = slope(store.indices[0], down.var, self.analyzer)
+        if down.kind is ForKind.VECTORIZED and rows == across.const_extent:
+            narrow = dt.bits(target.dtype) < 32
+            if self.is_near(rows) and (narrow or (rows or 0) & (rows or 0) - 1):
+                return False  # rows that follow each other, which strided_loads interleaves
         sizes = {dt.itemsize(e.dtype) for e in self.sources(store, down, across)}
         return sizes == {dt.itemsize(target.dtype)}
 
@@ -151,14 +156,17 @@ class _Transpose:
         along, over = (slope(index, loop.var, self.analyzer) for loop in (down, across))
         return along == 1 and over != 1 and not self.is_left(over, dt.bits(load.dtype))
 
+    def is_near(self, step: int | None) -> bool:
+        """Whether strided_loads knows elements so far apart."""
+        return step is not None and 2 <= step <= MOST_STRIDE and self.vector_bits >= FREE_BITS
+
     def is_left(self, over: int | None, bits: int) -> bool:
         """Whether rows so far apart are left to strided_loads, which takes as few shuffles as here,
         where sides are powers of two; of bytes and pairs they are half the work (merges)."""
-        if over is None or not 2 <= over <= MOST_STRIDE or self.vector_bits < FREE_BITS:
+        if over is None or not self.is_near(over) or not over & (over - 1):
             return False
         rounds = (over - 1).bit_length()
-        here = (rounds << rounds) * (1 if bits >= 32 else 2)
-        return over & (over - 1) != 0 and shuffles(over, range(over)) <= here
+        return shuffles(over, range(over)) <= (rounds << rounds) * (1 if bits >= 32 else 2)
 
     def cut(self, tile: _Tile) -> Stmt:
         """The tile in pieces whose sides are powers of two."""
