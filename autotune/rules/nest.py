@@ -55,7 +55,7 @@ def finish_nest(
     """
     around = map(sch.state.loop, library.own_loops(sch, block))
     loops = [f for f in around if f.kind is ForKind.SERIAL]
-    if not loops or not _contiguous(sch.state.block(block), loops[-1]):
+    if not loops or not is_contiguous(sch.state.block(block), loops[-1]):
         return
     inner, rows = loops[-1], loops[:-1]
     chunk = _chunk(inner.const_extent, cpu.lanes()) if step is None else step
@@ -83,7 +83,7 @@ def _chunk(extent: int | None, lanes: int) -> int | None:
     return exact[0] if exact else 4 * lanes
 
 
-def _contiguous(block: Block, loop: For) -> bool:
+def is_contiguous(block: Block, loop: For) -> bool:
     """Whether every store moves by one element with a variable of the loop."""
     moving = [it.var for it in block.iters if loop.var in variables(it.binding)]
     made = [Load(store.buffer, store.indices) for store in stores_of(block)]

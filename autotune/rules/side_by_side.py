@@ -2,23 +2,26 @@
 
 Softmax over channels of images, norms of columns: a statistic of a row goes over elements that are
 far apart, and lanes of vectors are rows. All stages compute some vectors of neighbouring rows
-before the next ones, so that what is read once stays in cache.
+before the next ones, so that what is read once stays in cache. Rows that are shorter than a vector
+or two, as softmax of few classes has, are put side by side: what is read is turned on its way in,
+and results on their way out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from autotune.rules.effort import one_thread
+from autotune.rules.effort import one_thread, used
 from autotune.rules.find_rows import may_have_rows, shared_loops, step_of
-from autotune.rules.followers import Follower, followers
-from autotune.rules.group import Group, attempt, instances, output_store, size, stores_of
+from autotune.rules.followers import followers
+from autotune.rules.group import Group, instances, output_store, size, stores_of
 from autotune.rules.lanes import is_reduce_loop
+from autotune.rules.nest import is_contiguous
 from autotune.rules.plan import NoPlan, OpenPlan, Plan, Values, threads, tried
-from schedule import LoopRef, Schedule, library
-from tensorir import Cpu, IterKind, body_loads, dtype
+from schedule import LoopRef, Refusal, Schedule, library
+from tensorir import Block, Cpu, IterKind, Load, Var, body_loads, dtype, written
 
 Places = tuple[list[int], list[int], int]
 """The loops of the last stage of a chain, by their positions: those of rows, those of a row's
@@ -27,40 +30,119 @@ elements, and that of the rows that are neighbours in memory."""
 
 @dataclass(frozen=True, eq=False)
 class SideBySidePlan(OpenPlan):
-    """Threads share pieces of so many neighbouring rows as are chosen."""
+    """Threads share pieces of so many neighbouring rows as are chosen; `turned`: these are put side
+    by side first, in squares of so many lanes, 0 if they are."""
 
     stages: tuple[str, ...] = ()
+    turned: int = 0
     name: str = "side by side"
     numerics: str = "reassociated"
 
     def apply(self, sch: Schedule, values: Values) -> None:
-        *before, last = self.stages
-        for stage in self.stages:
-            library.with_result_on_axes(sch, stage)
-        places = _places(sch, followers(sch, last, self.stages), last)
+        copies, stages = _on_axes(sch, self.stages, self.turned > 0)
+        places = _places(sch, copies, stages)
         assert places is not None  # as it was when the plan was made
-        shared, task = _tasks(sch, last, places, values[self.key("rows")])
+        *before, last = (*copies, *stages)
+        shared, task = _tasks(sch, last, places, values[self.key("rows")], self.turned)
         for stage in reversed(before):
             sch.compute_at(stage, task)
         outside = sch.get_loops(last).index(task) + 1
         for stage in before:
             own, node = sch.get_loops(stage)[outside:], sch.state.block(stage)
             terms = [loop for loop in own if is_reduce_loop(node, loop)]
-            *others, vector = [loop for loop in own if loop not in terms]
+            vector = next(x for x in own if is_contiguous(node, sch.state.loop(x)))
+            others = [loop for loop in own if loop != vector and loop not in terms]
             sch.reorder(*others, *terms, vector)
             sch.vectorize(vector)
+            for loop in others if stage in copies else ():  # turned in registers
+                sch.unroll(loop)
         if self.parallel(values):
             sch.parallel(shared)
 
 
-def _tasks(sch: Schedule, last: str, places: Places, rows: int) -> tuple[LoopRef, LoopRef]:
+def _tasks(
+    sch: Schedule, last: str, places: Places, rows: int, turned: int
+) -> tuple[LoopRef, LoopRef]:
     """Cut the loops of the last stage into tasks of so many `rows`, as `one_loop` does."""
     loops, (far, columns, near) = sch.get_loops(last), places
     piece, inner = sch.split(loops[near], [None, rows])
-    outer = [*(loops[at] for at in far), piece]
-    sch.reorder(*outer, *(loops[at] for at in columns), inner)
+    outer, others = [*(loops[at] for at in far), piece], [loops[at] for at in columns]
+    if turned:
+        few, column = sch.split(others[0], [None, turned])
+        square, row = sch.split(inner, [None, turned])
+        sch.reorder(*outer, few, square, row, column)
+        sch.unroll(row)
+        inner = column
+    else:
+        sch.reorder(*outer, *others, inner)
     sch.vectorize(inner)
     return library.one_loop(sch, outer)
+
+
+def _on_axes(sch: Schedule, stages: Sequence[str], turned: bool) -> tuple[list[str], list[str]]:
+    """Give stages of a chain a variable for each axis. If `turned`, that of rows is the last of
+    data, and so it is in copies of what is read, which are returned, and the stages; one more
+    takes results to their place.
+
+    Raises Refusal where a stage has no such variables.
+    """
+    for stage in stages:
+        library.with_result_on_axes(sch, stage)
+    if not turned:
+        return [], list(stages)
+    made = {written(sch.state.block(stage))[0].name for stage in stages}
+    count, readers = len(sch.state.block(stages[-1]).iters), dict[str, dict[str, Load]]()
+    for stage in stages:
+        node = sch.state.block(stage)
+        inside = {it.var for it in node.iters if it.kind is IterKind.REDUCE}
+        if not inside and len(node.iters) == count:
+            sch.transform_block_layout(stage, _moved_last(count, -2))
+            if stage != stages[-1]:
+                sch.transform_layout(stage, written(node)[0].name, _moved_last(count, -2))
+            node = sch.state.block(stage)
+            inside = {node.iters[-2].var}
+        for load in body_loads(node):
+            if load.buffer.name not in made and inside & used(load) and _row(node) in used(load):
+                readers.setdefault(load.buffer.name, {})[stage] = load
+    copies = [copy for name, loads in readers.items() for copy in _turned(sch, name, loads)]
+    result = written(sch.state.block(stages[-1]))[0].name
+    return copies, [*stages, str(sch.reindex(stages[-1], result, "local"))]
+
+
+def _row(node: Block) -> Var:
+    """The variable of the rows that lie side by side: the last one of data."""
+    return [it.var for it in node.iters if it.kind is IterKind.SPATIAL][-1]
+
+
+def _turned(sch: Schedule, buffer: str, loads: Mapping[str, Load]) -> Iterator[str]:
+    """Copies of a buffer for stages and what these read of it, the rows last: one for all where it
+    has a dimension for them."""
+    rows = {stage: _row(sch.state.block(stage)) for stage in loads}
+    at = {load.indices.index(rows[s]) for s, load in loads.items() if rows[s] in load.indices}
+    first, *others = loads
+    if len(at) == 1 and all(rows[s] in load.indices for s, load in loads.items()):
+        copy = str(sch.cache_read(first, buffer, "local", others))
+        yield _laid_out(sch, copy, at.pop())
+        return
+    for stage in loads:
+        node, copy = sch.state.block(stage), str(sch.reindex(stage, buffer, "local"))
+        mine = [it.var for it in node.iters if it.var in used(loads[stage])]
+        yield _laid_out(sch, copy, mine.index(rows[stage]))
+
+
+def _laid_out(sch: Schedule, copy: str, row: int) -> str:
+    """The copy, with that dimension last."""
+    buffer = written(sch.state.block(copy))[0]
+    if row != buffer.ndim - 1:
+        sch.transform_layout(copy, buffer.name, _moved_last(buffer.ndim, row))
+    return copy
+
+
+def _moved_last(count: int, at: int) -> str:
+    """The index map that moves one of so many places to the end."""
+    names = [f"p{n}" for n in range(count)]
+    moved = [name for name in names if name != names[at]]
+    return f"{', '.join(names)}: {', '.join([*moved, names[at]])}"
 
 
 def side_by_side_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[Plan]:
@@ -78,25 +160,46 @@ def side_by_side_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list
 
 def _plan(sch: Schedule, last: str, cpu: Cpu) -> Plan | None:
     """The plan of the longest chain that ends in `last`; None where there is none that pays."""
-    stages = _stages(sch, last)
-    if not stages:
+    chain = _stages(sch, last)
+    if not chain:
         return None
-    made, refused = sch.copy(), dict[str, str]()
-    for stage in stages:
-        if not attempt(refused, stage, library.with_result_on_axes, made, stage):
-            return NoPlan(Group(last), {f"rows of {last!r} side by side": refused[stage]})
-    found = followers(made, last, stages)
-    places = _places(made, found, last)
-    if places is None or len(found) != len(stages):
-        return None
-    loops = made.state.loops_around(last)
+    for turned in (0, cpu.lanes()):
+        made = sch.copy()
+        try:
+            copies, stages = _on_axes(made, chain, turned > 0)
+        except Refusal as error:
+            return NoPlan(Group(last), {f"rows of {last!r} side by side": error.reason})
+        places = _places(made, copies, stages)
+        if places is not None:
+            return _open(sch, made, chain, (*copies, *stages), places, turned, cpu)
+        if turned or not _worth_turning(made, chain, cpu):
+            return None
+    return None
+
+
+def _worth_turning(sch: Schedule, chain: Sequence[str], cpu: Cpu) -> bool:
+    """Whether rows are shorter than two vectors, and elements of them kept for later stages: with
+    only numbers of rows to keep, reading rows again takes less."""
+    *before, last = map(sch.state.block, chain)
+    *_, rows, columns = [0, 0, *(size(it.extent) for it in last.iters)]
+    kept = any(instances(b) == instances(last) for b in before if not b.is_reduction)
+    return rows >= cpu.lanes() and columns < 2 * cpu.lanes() and kept
+
+
+def _open(
+    sch: Schedule, made: Schedule, chain: tuple[str, ...], stages: Sequence[str], places: Places,
+    turned: int, cpu: Cpu,
+) -> Plan | None:  # fmt: skip
+    """The plan of a chain whose stages have been `made` ready for it; None if caches are too small
+    for it."""
+    loops = made.state.loops_around(stages[-1])
     near, far = size(loops[places[2]].extent), prod(size(loops[at].extent) for at in places[0])
     blocks = [made.state.block(stage) for stage in stages]
     stores = [output_store(block) for block in blocks]
     kinds = ["float32", *(store.buffer.dtype for store in stores if store is not None)]
     kept = sum(instances(block, IterKind.SPATIAL) for block in blocks[:-1]) // max(1, near * far)
     lanes = cpu.elements(*kinds)
-    room = cpu.kept_bytes(2) // max(1, kept * max(map(dtype.itemsize, kinds)))
+    room = cpu.kept_bytes(1 if turned else 2) // max(1, kept * max(map(dtype.itemsize, kinds)))
     most = min(room, cpu.registers // 2 * lanes, near * far // (4 * cpu.threads))
     options = tuple(n for n in range(lanes, most + 1, lanes) if n < near + lanes)
     if not options:
@@ -104,7 +207,7 @@ def _plan(sch: Schedule, last: str, cpu: Cpu) -> Plan | None:
     usual = min(options, key=lambda n: -(-near // n) * n / near + lanes / n)
     cycles = one_thread(blocks, cpu)
     chosen = {"rows": (options, usual), "threads": threads(cpu, cycles)}
-    return tried(sch, SideBySidePlan(Group(last), cpu, chosen, cycles, stages))
+    return tried(sch, SideBySidePlan(Group(chain[-1]), cpu, chosen, cycles, chain, turned))
 
 
 def _stages(sch: Schedule, last: str) -> tuple[str, ...]:
@@ -128,19 +231,24 @@ def _stages(sch: Schedule, last: str) -> tuple[str, ...]:
         return tuple(stages) if back else ()
 
 
-def _places(sch: Schedule, found: dict[str, Follower], last: str) -> Places | None:
+def _places(sch: Schedule, copies: Sequence[str], stages: Sequence[str]) -> Places | None:
     """Where the rows are in the loops of the last stage, if these are one for each of its axes;
-    None where rows do not lie side by side in all that stages access."""
-    loops = sch.state.loops_around(last)
+    None where rows do not lie side by side in all that stages access, `copies` aside, which put
+    them there."""
+    *_, maker, last = stages
+    found, loops = followers(sch, last, [*copies, *stages]), sch.state.loops_around(last)
     shared, analyzer = shared_loops(sch, found), sch.state.analyzer(loops)
-    node, own = sch.state.block(last), found[last].places
-    written = [step_of(store.buffer, store.indices, own, analyzer) for store in stores_of(node)]
-    near = [loop.var for loop in loops if all(step(loop.var) == 1 for step in written)]
-    bound = {it.binding for it in node.iters}
+    if len(found) != len(copies) + len(stages):
+        return None
+    end = maker if copies else last
+    stores, own = stores_of(sch.state.block(end)), found[end].places
+    steps = [step_of(store.buffer, store.indices, own, analyzer) for store in stores]
+    near = [loop.var for loop in loops if all(step(loop.var) == 1 for step in steps)]
+    bound = {it.binding for it in sch.state.block(last).iters}
     if len(near) != 1 or near[0] not in shared or not bound.issuperset(f.var for f in loops):
         return None
     for name, stage in found.items():
-        for load in body_loads(sch.state.block(name)):
+        for load in body_loads(sch.state.block(name)) if name not in copies else ():
             step = step_of(load.buffer, load.indices, stage.places, analyzer)
             if step(near[0]) not in (0, 1):
                 return None

@@ -7,7 +7,7 @@ import pytest
 from autotune.rules.generate import sketches
 from autotune.rules.side_by_side import SideBySidePlan
 from benchmarks.general.rewritings import forms_of
-from tensorir import PrimFunc, te, verify
+from tensorir import PrimFunc, ops, te, verify
 from tests.autotune.test_rules_chains import SMALL, compare, made, rows_of
 
 KINDS = ("reordered", "permuted", "split", "fused", "unit", "scaled", "type", "embedded",
@@ -15,8 +15,6 @@ KINDS = ("reordered", "permuted", "split", "fused", "unit", "scaled", "type", "e
 
 
 def softmax() -> PrimFunc:
-    from tensorir import ops
-
     x = rows_of(4, 9, 3, 8)
     return made(x, ops.softmax(x, axis=1, name="out"))
 
@@ -35,6 +33,11 @@ def channel_norm() -> PrimFunc:
     ))  # fmt: skip
 
 
+def few_classes() -> PrimFunc:
+    x = rows_of(3, 5, 20, 7)
+    return made(x, ops.softmax(x, axis=-1, name="out"))
+
+
 def unit_columns() -> PrimFunc:
     """Columns of a matrix by their length, two axes of terms."""
     x = rows_of(3, 5, 40)
@@ -43,7 +46,7 @@ def unit_columns() -> PrimFunc:
     return made(x, te.compute(x.shape, lambda a, b, j: x[a, b, j] / te.sqrt(length[j]), name="out"))
 
 
-PROGRAMS = {f.__name__: f() for f in (softmax, channel_norm, unit_columns)}
+PROGRAMS = {f.__name__: f() for f in (softmax, few_classes, channel_norm, unit_columns)}
 FORMS = [
     pytest.param(name, form, id=f"{name}, {form.name}")
     for name, func in PROGRAMS.items()
@@ -72,3 +75,13 @@ def test_all_stages_are_in_one_nest_of_lanes_that_are_rows(name):
 def test_values_are_right_in_all_forms(name, form):
     sketch = next(sketches(form.func, SMALL, "reassociated"))
     compare(form, PROGRAMS[name], sketch.build(sketch.values()))
+
+
+@pytest.mark.parametrize("columns", [2, 3, 4, 5, 7, 8, 40])
+def test_rows_are_turned_where_elements_are_kept_and_short(columns):
+    x = rows_of(64, columns)
+    plans = plans_of(made(x, ops.softmax(x, name="out")))
+    assert [plan.turned for plan in plans] == ([SMALL.lanes()] if columns < 8 else [])
+    k = te.reduce_axis((0, columns), name="k")
+    length = te.compute((64,), lambda i: te.sum(x[i, k] * x[i, k], axis=k), name="length")
+    assert not plans_of(made(x, te.compute(x.shape, lambda i, j: x[i, j] / length[i], name="out")))
