@@ -245,9 +245,17 @@ class Analyzer:
             form = self.margin(part)
             if form is not None and bounding.nonnegative(self, form):
                 continue
+            if self._is_bound(part):
+                continue
             if self.simplify(part) is not TRUE:
                 return False
         return True
+
+    def _is_bound(self, cond: Expr) -> bool:
+        """Whether a variable is below the extent that it was bound with, whatever that is."""
+        if not isinstance(cond, BinOp) or cond.op != "<" or not isinstance(cond.a, Var):
+            return False
+        return self.binds(cond.a, cond.b)
 
     def divides(self, e: Expr, k: int) -> bool:
         """Whether the integer expression `e` is always a multiple of `k`; `k` is not zero."""

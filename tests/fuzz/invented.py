@@ -20,7 +20,9 @@ from draws import Draw  # noqa: E402
 from invented_terms import (  # noqa: E402
     ELEMENTS,
     FLOATS,
+    RELATIONS,
     SIZES,
+    WHOLE,
     Index,
     Invented,
     condition,
@@ -28,6 +30,7 @@ from invented_terms import (  # noqa: E402
     int_term,
     places,
     sizes_of,
+    whole_term,
     within,
 )
 from workloads import Workload  # noqa: E402
@@ -50,17 +53,23 @@ def _out(n: Invented, ranks: list[int]) -> tuple[Any, ...]:
     shape: tuple[Any, ...] = n.shape(ranks)
     if shape and n.chance(5):
         n.d.sizes.setdefault("n", shape[0])
-        return (te.var("n"), *shape[1:]) if n.d.sizes["n"] * prod(shape[1:]) <= ELEMENTS else shape
+        first = n.d.pick(RELATIONS)(te.var("n"))
+        return (first, *shape[1:]) if prod(sizes_of(n, [first, *shape[1:]])) <= ELEMENTS else shape
     return shape
+
+
+def _term(n: Invented, loops: Sequence[Index], kind: str) -> Any:
+    if kind not in WHOLE:
+        return float_term(n, loops, kind)
+    return int_term(n, loops) if kind == "int32" and n.d.flag() else whole_term(n, loops, kind)
 
 
 def mapped(n: Invented) -> Any:
     shape = _out(n, [1, 2, 2, 3, 3, 4])
-    kind = n.d.pick([*FLOATS, "int32"])
+    kind = n.d.pick([*FLOATS, "int32", *[n.d.pick(WHOLE)] * 3])
 
     def value(*axes: Any) -> Any:
-        loops = _loops(n, axes, shape)
-        return int_term(n, loops) if kind == "int32" else float_term(n, loops, kind)
+        return _term(n, _loops(n, axes, shape), kind)
 
     return te.compute(shape, value, name=f"t{len(n.tensors)}")
 
@@ -77,13 +86,16 @@ def _end(n: Invented, loops: Sequence[Index], size: int) -> Any:
         v = n.d.pick(outer)
         table = n.param((v.high + 1,), "int32")
         return te.clip(table[v.value].astype("int64"), 0, size)
+    known = n.d.sizes.get("n")
+    if known is not None and n.chance(4):
+        return te.min(n.d.pick(RELATIONS)(te.var("n")), size)
     return size
 
 
 def reduced(n: Invented) -> Any:
     shape = _out(n, [0, 1, 1, 2, 2, 2, 3, 4])
     elements = prod(sizes_of(n, shape))
-    kind = n.d.pick([*FLOATS, *FLOATS, "int32", "int32"])
+    kind = n.d.pick([*FLOATS, *FLOATS, "int32", "int32", *[n.d.pick(WHOLE)] * 3])
     name = n.d.pick(["sum"] * 8 + ["max", "min", "argmax", "argmin", "pair", "prod"])
     sizes: tuple[int, ...] = ()
     for _ in range(n.d.pick([1, 1, 2, 2, 3])):
@@ -100,7 +112,7 @@ def reduced(n: Invented) -> Any:
             for at, size in enumerate(sizes)
         ]
         loops += [Index(k, 0, size - 1) for k, size in zip(ks, sizes)]
-        term = int_term(n, loops) if kind == "int32" else float_term(n, loops, kind)
+        term = _term(n, loops, kind)
         if name == "pair":
             return PAIR((term, te.maximum(term, te.const(0, kind)) - term), axis=ks)
         if name != "sum":  # of no terms only a sum has a value

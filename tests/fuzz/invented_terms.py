@@ -9,7 +9,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from tensorir import int_value, te
+from tensorir import int_value, substitute, te
 
 sys.path.insert(0, str(Path(__file__).parent))
 from networks import Network  # noqa: E402
@@ -20,6 +20,16 @@ ELEMENTS = 1 << 13
 
 FLOATS = ["float32"] * 6 + ["float64", "float16", "bfloat16"]
 NARROW = ["int8", "uint8"]
+WHOLE = ["int8", "int16", "int32", "uint8", "uint16", "uint32", "uint64"]
+RELATIONS: list[Callable[[Any], Any]] = [
+    lambda n: n,
+    lambda n: n,
+    lambda n: 2 * n + 1,
+    lambda n: n // 3,
+    lambda n: (n + 3) // 4,
+    lambda n: te.max(n, 3),
+]
+"""Sizes that one number of the caller tells."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +65,10 @@ class Invented(Network):
 
 
 def sizes_of(n: Invented, shape: Sequence[Any]) -> list[int]:
-    """The numbers of a shape, drawn ones for symbols."""
-    known = [int_value(size) for size in shape]
-    return [n.d.sizes[s.name] if k is None else k for s, k in zip(shape, known)]
+    """The numbers of a shape, by those drawn for symbols."""
+    drawn = {te.var(name): te.const(size) for name, size in n.d.sizes.items()}
+    known = [int_value(substitute(te.const(0) + size, drawn)) for size in shape]
+    return [size for size in known if size is not None]
 
 
 def places(n: Invented, loops: Sequence[Index]) -> Index:
@@ -119,9 +130,9 @@ def _found(n: Invented, v: Index) -> Index:
 def within(n: Invented, at: Index, size: Any) -> tuple[Any, list[Any]]:
     """An index of a dimension, and the conditions under which it is one."""
     number = int_value(size)
-    if at.size is not None:
-        return (at.value, []) if at.size is size else (at.value % size, [])
-    if number is None:  # which may be 0
+    if at.size is not None and at.size is size:
+        return at.value, []
+    if number is None or at.size is not None:  # which may be 0
         return at.value, [at.value >= 0, at.value < size]
     if at.low >= 0 and at.high < number:
         return at.value, []
@@ -210,6 +221,23 @@ def float_term(n: Invented, loops: Sequence[Index], kind: str) -> Any:
     if n.chance(5):
         other = n.d.pick([te.const(0, kind), a * te.const(0.5, kind), one()])
         a = n.d.pick([te.if_then_else, te.select])(condition(n, loops), a, other)
+    return a
+
+
+def whole_term(n: Invented, loops: Sequence[Index], kind: str) -> Any:
+    """An integer of any type, of those of others: what wraps, shifts, divides and chooses."""
+    a, b = (read(n, loops, WHOLE).astype(kind) for _ in range(2))
+    for _ in range(n.d.pick([1, 1, 2])):
+        kinds: list[Callable[[], Any]] = [
+            lambda a=a: a + b, lambda a=a: a - b, lambda a=a: a * b, lambda a=a: a & b,
+            lambda a=a: a ^ b, lambda a=a: a << b, lambda a=a: a >> b,
+            lambda a=a: te.maximum(a, b), lambda a=a: te.popcount(a) + b,
+            lambda a=a: te.floordiv(a, te.maximum(b, te.const(1, kind))),
+            lambda a=a: te.floormod(a, te.maximum(b, te.const(1, kind))),
+            lambda a=a: te.if_then_else(condition(n, loops), a, b),
+            lambda a=a: te.select(a < b, te.const(1, kind), a),
+        ]  # fmt: skip
+        a = n.d.pick(kinds)()
     return a
 
 

@@ -31,7 +31,8 @@ def test_seeds_have_no_findings(seed):
 
 
 WORDS = (
-    "max( opaque reduce( isnan( let( select % // bf16 f16 i8 end: limit: n] tanh i64( n,"
+    "max( opaque reduce( isnan( let( select % // bf16 f16 i8 end: limit: n] tanh i64( n, u64[ i16["
+    " popcount( u8["
 ).split()
 
 

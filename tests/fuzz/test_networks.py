@@ -142,6 +142,22 @@ def test_a_product_of_one_array_with_itself():
         default_schedule(func, target)
 
 
+@pytest.mark.filterwarnings("error::UserWarning")
+@pytest.mark.parametrize("target", ["c", "c -march=x86-64", "cuda-emulator"])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("kind", ["float32", "int32"])
+def test_a_product_of_one_padded_array_with_itself(kind, turned, target):
+    """What was read in another place was to be copied without what keeps it in range."""
+    x, k = te.placeholder((17, 40), kind, name="x"), te.reduce_axis(40, name="k")
+
+    def padded(i, k):
+        inside, value = (k < 17, x[k, i]) if turned else (i < 17, x[i, k])
+        return te.if_then_else(inside, value, te.const(1, kind))
+
+    gram = te.compute((40, 40), lambda i, j: te.sum(padded(i, k) * padded(j, k), axis=k), name="g")
+    check_default(te.create_prim_func([x, gram]), target=target)
+
+
 def test_shuffles_ahead_of_the_call_and_in_it():
     """Two functions of one text gave one name to different shuffles."""
     x = te.placeholder((7, 4, 8, 4), name="x")

@@ -356,3 +356,18 @@ def test_comparisons_with_the_limits_of_integers(op: str, limit: int, swapped: b
         found = analyzer.simplify(binary(op, a, b))
         for e in walk_exprs(found):
             assert not isinstance(e, Const) or -(2**63) <= e.value < 2**63, found
+
+
+@pytest.mark.parametrize(
+    "extent",
+    [N, 2 * N + 1, N // 3, minimum((N + 3) // 4, const(16)), maximum(N // 3, const(4)), N % 5 + 1],
+    ids=format_expr,
+)
+def test_what_is_bound_is_below_its_extent(extent: Expr) -> None:
+    """Whatever that is: of the least of a quotient and a number it was not known, so that programs
+    with such loops were refused."""
+    analyzer = Analyzer()
+    analyzer.bind_sizes([(N, 0)])
+    analyzer.bind(K, extent)
+    assert analyzer.prove(K < extent)
+    assert not analyzer.prove(K + 1 < extent)

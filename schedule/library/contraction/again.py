@@ -8,7 +8,7 @@ from schedule.errors import Refusal
 from schedule.library.contraction.axes import Axis, Contraction, Operand
 from schedule.library.contraction.places import store_of
 from schedule.schedule import Schedule
-from tensorir import Block, Expr, Load, Store, Var, body_loads, int_value, variables, walk_exprs
+from tensorir import Block, Load, Select, Store, Var, body_loads, int_value, variables, walk_exprs
 
 
 def with_own_buffer(sch: Schedule, c: Contraction, operand: int) -> Operand:
@@ -53,16 +53,18 @@ def loads_of(node: Block, c: Contraction, operand: Operand) -> list[Load]:
 
 
 def read_apart(sch: Schedule, block: str, load: Load) -> str:
-    """Let a block of its own read what `load`, and no other, is in the value of a block."""
+    """Let a block of its own read what `load`, and no other, is in the value of a block, with the
+    condition on the same variables that keeps it in range, if there is one."""
     return str(sch.cache_value(block, _place(sch.state.block(block), load)))
 
 
 def _place(node: Block, load: Load) -> list[int]:
     store = node.body
     assert isinstance(store, Store)
-    found: dict[Expr, list[int]] = {store.value: []}
+    found = {store.value: list[int]()}
     for e in walk_exprs(store.value, into=lambda e: not isinstance(e, Load)):
-        if e is load:
+        keeps = isinstance(e, Select) and load in (e.a, e.b) and variables(e) == variables(load)
+        if e is load or (keeps and [x.has_loads for x in e.operands].count(True) == 1):
             return found[e]
         for n, part in enumerate(e.operands):
             found.setdefault(part, [*found[e], n])
