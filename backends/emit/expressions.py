@@ -279,7 +279,7 @@ class ExpressionEmitter:
 
     def expr_select(self, e: Select) -> Text:
         a, b = self.expr(e.a, OR), self.expr(e.b, OR)
-        narrow = dt.is_int(e.dtype) and dt.bits(e.dtype) < 32
+        narrow = dt.is_int(e.dtype) and dt.bits(e.dtype) < 32 and dt.lanes(e.dtype) == 1
         if isinstance(e.a, Const) and isinstance(e.b, Const) and dt.is_int(e.dtype) and not narrow:
             a = f"({self.type_name(e.dtype)}){self.expr(e.a, UNARY)}"
         text = f"{self.expr(e.cond, OR)} ? {a} : {b}"
