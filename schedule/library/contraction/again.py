@@ -21,8 +21,7 @@ def with_own_buffer(sch: Schedule, c: Contraction, operand: int) -> Operand:
     node = sch.state.block(c.block)
     found = loads_of(node, c, c.operands[operand])
     if not found:
-        name = c.operands[operand].buffer
-        raise Refusal(f"{name!r} is read by other variables than those of its axes")
+        raise Refusal(f"{c.operands[operand].buffer!r} is read by variables beside its axes'")
     maker = read_apart(sch, c.block, found[0])
     buffer, node = store_of(sch, maker).buffer, sch.state.block(c.block)
     (load,) = [load for load in body_loads(node) if load.buffer is buffer]
@@ -53,8 +52,7 @@ def loads_of(node: Block, c: Contraction, operand: Operand) -> list[Load]:
 
 
 def read_apart(sch: Schedule, block: str, load: Load) -> str:
-    """Let a block of its own read what `load`, and no other, is in the value of a block, with the
-    condition on the same variables that keeps it in range, if there is one."""
+    """Let a block of its own read what `load` alone is, under the condition on its variables."""
     return str(sch.cache_value(block, _place(sch.state.block(block), load)))
 
 
