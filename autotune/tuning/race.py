@@ -9,7 +9,6 @@ search that was killed in its race begins that again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median
 
 import numpy as np
 
@@ -54,7 +53,7 @@ def _record(
 ) -> Record:
     blocks = tuple(map(float, times[np.isfinite(times)]))
     result = MeasureResult(
-        "ok", "", blocks, median(blocks), trial.verdict, trial.build_seconds,
+        "ok", "", blocks, float(np.median(blocks)), trial.verdict, trial.build_seconds,
         source_hash=trial.source_hash,
     )  # fmt: skip
     candidate = candidate_of(trial)
@@ -86,7 +85,7 @@ def _visits(record: Record) -> list[Visit]:
     """The visits of a trial; in earlier versions it had blocks in a row, of which one counts."""
     if record.visits:
         return [Visit.from_json(each) for each in record.visits]
-    return [Visit(median(record.times))]
+    return [Visit(float(np.median(record.times)))]
 
 
 def _renewed(session: Session, measurer: Measurer, record: Record) -> list[Finalist]:
