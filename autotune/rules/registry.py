@@ -13,6 +13,7 @@ from autotune.rules.moved import moved_plans
 from autotune.rules.plan import Plan
 from autotune.rules.scan import lay_out_states, scan_plans
 from autotune.rules.short_rows import short_rows_plans
+from autotune.rules.side_by_side import side_by_side_plans
 from autotune.rules.spatial import spatial_plans
 from autotune.rules.stencil import copies, stencil_plans
 from autotune.rules.tensorized import tensorized_plans
@@ -85,11 +86,7 @@ def _later(place: str) -> Callable[..., Any]:
 RULES: dict[str, Rules] = {
     "cpu": Rules(
         stages=[winograd_stages],
-        chains=[
-            scan_plans,
-            chain_plans,
-            _later("autotune.rules.side_by_side:side_by_side_plans"),
-        ],
+        chains=[scan_plans, chain_plans, side_by_side_plans],
         groups=[
             tiled_plans,
             tensorized_plans,

@@ -9,19 +9,19 @@ and results on their way out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from autotune.rules.effort import one_thread, used
 from autotune.rules.find_rows import may_have_rows, shared_loops, step_of
 from autotune.rules.followers import followers
-from autotune.rules.group import Group, instances, output_store, size, stores_of
+from autotune.rules.group import Group, instances, size, stores_of
 from autotune.rules.lanes import is_reduce_loop
 from autotune.rules.nest import is_contiguous
 from autotune.rules.plan import NoPlan, OpenPlan, Plan, Values, threads, tried
 from schedule import LoopRef, Refusal, Schedule, library
-from tensorir import Block, Cpu, IterKind, Load, Var, body_loads, dtype, written
+from tensorir import Block, Cpu, IterKind, Load, Store, Var, body_loads, dtype, written
 
 Places = tuple[list[int], list[int], int]
 """The loops of the last stage of a chain, by their positions: those of rows, those of a row's
@@ -141,8 +141,7 @@ def _laid_out(sch: Schedule, copy: str, row: int) -> str:
 def _moved_last(count: int, at: int) -> str:
     """The index map that moves one of so many places to the end."""
     names = [f"p{n}" for n in range(count)]
-    moved = [name for name in names if name != names[at]]
-    return f"{', '.join(names)}: {', '.join([*moved, names[at]])}"
+    return f"{', '.join(names)}: {', '.join([*(n for n in names if n != names[at]), names[at]])}"
 
 
 def side_by_side_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[Plan]:
@@ -195,8 +194,7 @@ def _open(
     loops = made.state.loops_around(stages[-1])
     near, far = size(loops[places[2]].extent), prod(size(loops[at].extent) for at in places[0])
     blocks = [made.state.block(stage) for stage in stages]
-    stores = [output_store(block) for block in blocks]
-    kinds = ["float32", *(store.buffer.dtype for store in stores if store is not None)]
+    kinds = ["float32", *(store.buffer.dtype for b in blocks for store in stores_of(b))]
     kept = sum(instances(block, IterKind.SPATIAL) for block in blocks[:-1]) // max(1, near * far)
     lanes = cpu.elements(*kinds)
     room = cpu.kept_bytes(1 if turned else 2) // max(1, kept * max(map(dtype.itemsize, kinds)))
@@ -241,17 +239,22 @@ def _places(sch: Schedule, copies: Sequence[str], stages: Sequence[str]) -> Plac
     if len(found) != len(copies) + len(stages):
         return None
     end = maker if copies else last
-    stores, own = stores_of(sch.state.block(end)), found[end].places
-    steps = [step_of(store.buffer, store.indices, own, analyzer) for store in stores]
-    near = [loop.var for loop in loops if all(step(loop.var) == 1 for step in steps)]
+
+    def moves(stage: str, accesses: Iterable[Load | Store], loop: Var) -> set[int | None]:
+        places = found[stage].places
+        return {step_of(x.buffer, x.indices, places, analyzer)(loop) for x in accesses}
+
+    stores = {stage: stores_of(sch.state.block(stage)) for stage in found}
+    lanes = [loop.var for loop in loops if moves(end, stores[end], loop.var) == {1}]
     bound = {it.binding for it in sch.state.block(last).iters}
-    if len(near) != 1 or near[0] not in shared or not bound.issuperset(f.var for f in loops):
+    if len(lanes) != 1 or lanes[0] not in shared or not bound.issuperset(f.var for f in loops):
         return None
-    for name, stage in found.items():
-        for load in body_loads(sch.state.block(name)) if name not in copies else ():
-            step = step_of(load.buffer, load.indices, stage.places, analyzer)
-            if step(near[0]) not in (0, 1):
-                return None
+    for stage in found:
+        reads = () if stage in copies else body_loads(sch.state.block(stage))
+        made = () if copies and stage == last else stores[stage]
+        if not moves(stage, reads, lanes[0]) <= {0, 1} or moves(stage, made, lanes[0]) - {1}:
+            return None
     at = {loop.var: n for n, loop in enumerate(loops)}
-    rows = [at[var] for var in at if var in shared and var is not near[0]]
-    return rows, [n for var, n in at.items() if var not in shared], at[near[0]]
+    columns = [n for var, n in at.items() if var not in shared]
+    rows = [n for var, n in at.items() if var in shared and var is not lanes[0]]
+    return None if copies and len(columns) != 1 else (rows, columns, at[lanes[0]])
