@@ -9,19 +9,19 @@ and results on their way out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from autotune.rules.effort import one_thread, used
 from autotune.rules.find_rows import may_have_rows, shared_loops, step_of
-from autotune.rules.followers import followers
+from autotune.rules.followers import Follower, followers
 from autotune.rules.group import Group, instances, size, stores_of
 from autotune.rules.lanes import is_reduce_loop
 from autotune.rules.nest import is_contiguous
 from autotune.rules.plan import NoPlan, OpenPlan, Plan, Values, threads, tried
 from schedule import LoopRef, Refusal, Schedule, library
-from tensorir import Block, Cpu, IterKind, Load, Store, Var, body_loads, dtype, written
+from tensorir import Analyzer, Block, Cpu, IterKind, Load, Store, Var, body_loads, dtype, written
 
 Places = tuple[list[int], list[int], int]
 """The loops of the last stage of a chain, by their positions: those of rows, those of a row's
@@ -114,28 +114,22 @@ def _row(node: Block) -> Var:
     return [it.var for it in node.iters if it.kind is IterKind.SPATIAL][-1]
 
 
-def _turned(sch: Schedule, buffer: str, loads: Mapping[str, Load]) -> Iterator[str]:
+def _turned(sch: Schedule, buffer: str, loads: Mapping[str, Load]) -> list[str]:
     """Copies of a buffer for stages and what these read of it, the rows last: one for all where it
     has a dimension for them."""
     rows = {stage: _row(sch.state.block(stage)) for stage in loads}
-    at = {load.indices.index(rows[s]) for s, load in loads.items() if rows[s] in load.indices}
-    first, *others = loads
-    if len(at) == 1 and all(rows[s] in load.indices for s, load in loads.items()):
-        copy = str(sch.cache_read(first, buffer, "local", others))
-        yield _laid_out(sch, copy, at.pop())
-        return
-    for stage in loads:
+    dims = [[n for n, i in enumerate(x.indices) if i is rows[s]] for s, x in loads.items()]
+    copies, (first, *others) = dict[str, int](), loads
+    if dims[0] and all(each == dims[0] for each in dims):
+        copies[str(sch.cache_read(first, buffer, "local", others))] = dims[0][0]
+    for stage, load in loads.items() if not copies else ():
         node, copy = sch.state.block(stage), str(sch.reindex(stage, buffer, "local"))
-        mine = [it.var for it in node.iters if it.var in used(loads[stage])]
-        yield _laid_out(sch, copy, mine.index(rows[stage]))
-
-
-def _laid_out(sch: Schedule, copy: str, row: int) -> str:
-    """The copy, with that dimension last."""
-    buffer = written(sch.state.block(copy))[0]
-    if row != buffer.ndim - 1:
-        sch.transform_layout(copy, buffer.name, _moved_last(buffer.ndim, row))
-    return copy
+        copies[copy] = [it.var for it in node.iters if it.var in used(load)].index(rows[stage])
+    for copy, row in copies.items():
+        made = written(sch.state.block(copy))[0]
+        if row != made.ndim - 1:
+            sch.transform_layout(copy, made.name, _moved_last(made.ndim, row))
+    return list(copies)
 
 
 def _moved_last(count: int, at: int) -> str:
@@ -159,7 +153,7 @@ def side_by_side_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list
 
 def _plan(sch: Schedule, last: str, cpu: Cpu) -> Plan | None:
     """The plan of the longest chain that ends in `last`; None where there is none that pays."""
-    chain = _stages(sch, last)
+    chain = _stages(sch, last, cpu)
     if not chain:
         return None
     for turned in (0, cpu.lanes()):
@@ -208,16 +202,17 @@ def _open(
     return tried(sch, SideBySidePlan(Group(chain[-1]), cpu, chosen, cycles, chain, turned))
 
 
-def _stages(sch: Schedule, last: str) -> tuple[str, ...]:
+def _stages(sch: Schedule, last: str, cpu: Cpu) -> tuple[str, ...]:
     """The stages of the longest chain that ends in `last`, in program order: each a statistic of
     rows or elementwise, with one that goes back to the elements of its row; none where there is
-    none."""
+    none, or where two vectors of a row follow each other: they are not side by side, and long."""
     among: Sequence[str] | None = None
+    loops, least = sch.state.loops_around(last), 2 * cpu.lanes()
     while True:
         found = followers(sch, last, among)
         rows = shared_loops(sch, found)
         stages = [name for name in reversed(found) if rows <= found[name].loops]
-        count = prod(size(f.extent) for f in sch.state.loops_around(last) if f.var in rows)
+        count = prod(size(f.extent) for f in loops if f.var in rows)
         blocks = [sch.state.block(name) for name in stages]
         sizes = [instances(block, IterKind.SPATIAL) // max(1, count) for block in blocks]
         wide = [at for at, block in enumerate(blocks) if block.is_reduction and sizes[at] > 1]
@@ -226,35 +221,40 @@ def _stages(sch: Schedule, last: str) -> tuple[str, ...]:
             continue
         reducing = [at for at, block in enumerate(blocks) if block.is_reduction]
         back = not wide and bool(reducing) and max(sizes[reducing[0] :]) > 1
-        return tuple(stages) if back else ()
+        stores, analyzer = stores_of(sch.state.block(last)), sch.state.analyzer(loops)
+        columns = [f.var for f in loops if back and size(f.extent) >= least and f.var not in rows]
+        long = any(_moves(found[last], stores, column, analyzer) == {1} for column in columns)
+        return tuple(stages) if back and not long else ()
+
+
+def _moves(
+    stage: Follower, accesses: Iterable[Load | Store], loop: Var, analyzer: Analyzer
+) -> set[int | None]:
+    """How many elements accesses of a stage move with a loop of the last one."""
+    return {step_of(x.buffer, x.indices, stage.places, analyzer)(loop) for x in accesses}
 
 
 def _places(sch: Schedule, copies: Sequence[str], stages: Sequence[str]) -> Places | None:
     """Where the rows are in the loops of the last stage, if these are one for each of its axes;
     None where rows do not lie side by side in all that stages access, `copies` aside, which put
     them there."""
-    *_, maker, last = stages
+    last, end = stages[-1], stages[-2 if copies else -1]
     found, loops = followers(sch, last, [*copies, *stages]), sch.state.loops_around(last)
-    shared, analyzer = shared_loops(sch, found), sch.state.analyzer(loops)
+    shared, known = shared_loops(sch, found), sch.state.analyzer(loops)
     if len(found) != len(copies) + len(stages):
         return None
-    end = maker if copies else last
-
-    def moves(stage: str, accesses: Iterable[Load | Store], loop: Var) -> set[int | None]:
-        places = found[stage].places
-        return {step_of(x.buffer, x.indices, places, analyzer)(loop) for x in accesses}
-
     stores = {stage: stores_of(sch.state.block(stage)) for stage in found}
-    lanes = [loop.var for loop in loops if moves(end, stores[end], loop.var) == {1}]
+    lanes = [f.var for f in loops if _moves(found[end], stores[end], f.var, known) == {1}]
     bound = {it.binding for it in sch.state.block(last).iters}
     if len(lanes) != 1 or lanes[0] not in shared or not bound.issuperset(f.var for f in loops):
         return None
-    for stage in found:
-        reads = () if stage in copies else body_loads(sch.state.block(stage))
-        made = () if copies and stage == last else stores[stage]
-        if not moves(stage, reads, lanes[0]) <= {0, 1} or moves(stage, made, lanes[0]) - {1}:
+    (lane,) = lanes
+    for name, stage in found.items():
+        reads = () if name in copies else body_loads(sch.state.block(name))
+        made = () if copies and name == last else stores[name]
+        if _moves(stage, reads, lane, known) - {0, 1} or _moves(stage, made, lane, known) - {1}:
             return None
     at = {loop.var: n for n, loop in enumerate(loops)}
     columns = [n for var, n in at.items() if var not in shared]
-    rows = [n for var, n in at.items() if var in shared and var is not lanes[0]]
-    return None if copies and len(columns) != 1 else (rows, columns, at[lanes[0]])
+    rows = [n for var, n in at.items() if var in shared and var is not lane]
+    return None if copies and len(columns) != 1 else (rows, columns, at[lane])
