@@ -251,6 +251,15 @@ def test_memory_is_read_and_written_once(name):
     assert min(work.occupancy(DEVICE) for work in works) >= 0.5
 
 
+def normed(x: Any) -> Any:
+    """Each channel, the last dimension, over all others."""
+    *over, channels = x.shape
+    k, q = ([te.reduce_axis(n) for n in over] for _ in range(2))
+    total = te.compute((channels,), lambda c: te.sum(x[(*k, c)], axis=k))
+    square = te.compute((channels,), lambda c: te.sum(x[(*q, c)] * x[(*q, c)], axis=q))
+    return te.compute(x.shape, lambda *i: (x[i] - total[i[-1]]) * te.rsqrt(square[i[-1]] + 1.0))
+
+
 LONG = {
     "softmax": program(softmax, (4, 1 << 20)),
     "softmax of one row": program(softmax, (1, 1 << 20)),
@@ -258,6 +267,8 @@ LONG = {
     "log-softmax, odd": program(lambda a: ops.log_softmax(a, name="S"), (3, (1 << 20) - 1)),
     "argmax": program(lambda a: ops.argmax(a, 1, name="S"), (3, 1 << 20)),
     "sums of one row": program(lambda a: ops.sum(a, (1,), name="S"), (1, 1 << 20)),
+    "softmax along few columns": program(lambda a: ops.softmax(a, axis=0, name="S"), (1 << 16, 64)),
+    "norm of channels, last": program(normed, (32, 56, 56, 64)),
 }
 
 

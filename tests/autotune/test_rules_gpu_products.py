@@ -84,6 +84,13 @@ def conv_transposed(shape: tuple[int, ...], weight: tuple[int, ...], **how: Any)
     return te.create_prim_func([x, w, ops.conv2d_transpose(x, w, **how)], name="turned")
 
 
+def lags(b: int, lags: int, terms: int) -> PrimFunc:
+    """Rows times themselves, some elements on: batches whose results are one axis."""
+    x, k = te.placeholder((b, terms + lags), name="A"), te.reduce_axis(terms, name="k")
+    c = te.compute((b, lags), lambda i, j: te.sum(x[i, k] * x[i, k + j], axis=k), name="C")
+    return te.create_prim_func([x, c], name="lags")
+
+
 SMALL = {
     "odd": matmul(37, 53, 21),
     "transposed, bias": matmul(40, 36, 24, "ki", "jk", bias=True),
@@ -119,6 +126,7 @@ SMALL = {
     "few rows of halves": matmul(4, 20, 1024, b="jk", dtype="float16"),
     "few rows of doubles": matmul(4, 100, 300, dtype="float64"),
     "batched vectors": batched(3, 1, 100, 130),
+    "batches of lags": lags(3, 64, 301),
     "matrix by vector": matmul(70, 1, 516),
     "vector by matrix": matmul(1, 200, 100),
 }  # fmt: skip

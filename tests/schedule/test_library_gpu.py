@@ -199,6 +199,19 @@ def test_long_rows(shape):
         assert len(sch.func.body.stmts) == kernels
 
 
+@pytest.mark.parametrize(("shape", "kernels"), [((300, 2), 5), ((37, 40), 5), ((1, 5), 3)])
+def test_long_rows_side_by_side(shape, kernels):
+    """Lanes have rows that are neighbours in memory; of one element there are no parts."""
+    a = te.placeholder(shape, name="A")
+    func = te.create_prim_func([a, ops.softmax(a, axis=0, name="S")], name="long")
+    sch = checked(
+        func, lambda s: gpu.long_rows(s, "S", by="lanes", blocks=4, warps=2), races=False
+    )
+    assert len(sch.func.body.stmts) == kernels
+    with pytest.raises(ScheduleError, match="by='grid' is not one of block, lanes"):
+        gpu.long_rows(Schedule(func), "S", by="grid")
+
+
 @pytest.mark.parametrize("shape", [(70, 5), (3, 50, 4), (50, 3, 2), (1, 7)])
 def test_short_rows(shape):
     """Sums, and what is computed of them for each element; pieces of rows are boxes of them."""

@@ -313,10 +313,11 @@ def _in_turns(
     return {**point, "turns": min(full, key=lambda n: n * ceil(blocks[n] / gpu.multiprocessors))}
 
 
-def _parts(count: int, terms: int, gpu: Gpu) -> int:
+def _parts(count: int, terms: int, ways: str, gpu: Gpu) -> int:
     """Blocks of threads that are to share a row in kernels of their own, where rows are too few for
-    the device and long enough for that; 1 where they are not."""
-    most = min(2 * gpu.multiprocessors // max(1, count), terms // PIECE)
+    the device and long enough for that; 1 where they are not. Lanes have a row each."""
+    at_once = gpu.warp if ways == "lanes" else 1
+    most = min(2 * gpu.multiprocessors // ceil(max(1, count) / at_once), terms * at_once // PIECE)
     return max(n for n in BLOCKS if n <= max(1, most))
 
 
@@ -347,7 +348,7 @@ def _points(
     likely = [{**point, "turns": 1, "parts": 1} for point in likely]
     if turns := _in_turns(rows, likely[0], terms, gpu):
         likely = [turns, likely[0]]
-    if ways == "block" and (parts := _parts(prod(rows.sizes), terms, gpu)) > 1:
+    if (parts := _parts(prod(rows.sizes), terms, ways, gpu)) > 1:
         likely = [{**likely[0], "warps": 8, "parts": parts}, likely[0]]
     likely = [{**point, "sectors": False} for point in likely]
     if ways == "block" and any(library.gpu.begins_within(b) for b in sums):
@@ -415,7 +416,9 @@ def _plan(
             return
         _as_in_sums(sch, last, order.members, put_in_rows(sch, order))
         if parts > 1:
-            library.gpu.long_rows(sch, last, blocks=parts, warps=warps, stages=order.members)
+            library.gpu.long_rows(
+                sch, last, by=ways, blocks=parts, warps=warps, stages=order.members
+            )
             return
         if by == "thread":
             library.gpu.short_rows(sch, last, warps=warps, stages=order.members)

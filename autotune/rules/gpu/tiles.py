@@ -368,7 +368,9 @@ class _Search:
         self, axes: Sequence[int], own: int, lanes: int, warps: int, spread: bool
     ) -> dict[int, library.gpu.Cut]:
         """The cuts of the axes of a side: lanes go to the innermost one, what a thread has to it or
-        to the next one, warps to the last one that has room."""
+        to the next one, warps to the last one that has room. A side may have no axes."""
+        if not axes:
+            return {}
         found = {n: [1, 1, 1] for n in axes}  # warps, own, lanes
         for kind, count in ((2, lanes), (1, own), (0, warps)):
             order = list(axes)

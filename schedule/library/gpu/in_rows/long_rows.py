@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
+from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
+from schedule.library.gpu.columns import columns
 from schedule.library.gpu.elementwise import elementwise
 from schedule.library.gpu.in_rows.stages import chain_of
 from schedule.library.gpu.whole import whole
@@ -16,11 +18,14 @@ from tensorir import Gpu, checked
 ITEMS = 4
 """Pieces of the result of a thread, which reads numbers of the row once for them."""
 
+WAYS = ("block", "lanes")
+
 
 class LongRows(NamedTuple):
     """The parts of the schedule, for steps that follow.
 
-    parts  the blocks that compute parts of sums, each in a kernel of its own
+    parts  the blocks that compute parts of sums, each in a kernel of its own; sums by lanes have
+           none where they have one term
     sums   those that add these up
     """
 
@@ -33,6 +38,7 @@ def long_rows(
     sch: Schedule,
     block: str,
     *,
+    by: str = "block",
     blocks: int = 64,
     warps: int = 8,
     stages: Collection[str] | None = None,
@@ -41,10 +47,13 @@ def long_rows(
     softmax and norms, for a GPU that has more multiprocessors than there are rows; `block` is the
     last one of them.
 
-    Each reduction is two kernels (`whole`), and `block` is one; what else is computed of a row is
+    Each reduction is two kernels (`whole`, or `columns` where neighbours in memory are of different
+    rows), and `block` is one; what else is computed of a row is
     computed again where it is used. So a row is read once for each reduction and once for the
     result, by all of the device.
 
+    by      what shares a row in a reduction: "block", whose threads have its elements, or "lanes",
+            which have rows side by side, and its warps the elements
     blocks  of threads that share a row in a reduction
     warps   of a block
     stages  the blocks before it that are computed with it; None is all that it alone uses
@@ -53,13 +62,17 @@ def long_rows(
     others.
     """
     with all_or_nothing(sch, f"gpu.long_rows({str(block)!r})"):
+        require(by in WAYS, block, f"by={by!r} is not one of {', '.join(WAYS)}")
         chain = chain_of(sch, block, stages)
         sums = [name for name in chain if sch.state.block(name).is_reduction]
         for name in chain[:-1]:
             if name not in sums:
                 sch.compute_inline(name)
-        parts = [whole(sch, name, blocks=blocks, warps=warps).parts for name in sums]
+        if by == "lanes":
+            made = [columns(sch, name, warps=warps, parts=blocks).parts for name in sums]
+        else:
+            made = [whole(sch, name, blocks=blocks, warps=warps).parts for name in sums]
         if chain[-1] not in sums:
             elementwise(sch, block, threads=warps * Gpu.warp, items=ITEMS)
-        return LongRows(tuple(parts), tuple(sums))
+        return LongRows(tuple(name for name in made if name is not None), tuple(sums))
     raise AssertionError
