@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations_with_replacement
 from math import prod
 from typing import Any
 
@@ -162,6 +163,14 @@ def test_any_shape_is_right_without_races(name, cache):
     kernel = build(sketch.build(sketch.values()), CHECKED, cache=cache)
     np.testing.assert_allclose(kernel(*arrays), reference(func, *arrays)[0], rtol=1e-5)
     assert not kernel.findings.reports
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [*combinations_with_replacement(("ijk", "ik", "jk", "k", "ij", "i", "j"), 2)]
+)
+def test_axes_may_move_any_of_the_operands(a, b):
+    """Both, one, or none, which leaves a tile without columns, or without rows."""
+    assert planned(matmul(5, 16, 24, a, b)).plans
 
 
 @pytest.mark.parametrize("shape", [(33, 20, 24), (3, 20, 264)])
