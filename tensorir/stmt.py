@@ -42,7 +42,14 @@ from tensorir.buffer import Buffer
 from tensorir.expr import TRUE, Expr, Var, int_value
 
 
-class ForKind(Enum):
+class _Kind(Enum):
+    def __repr__(self) -> str:
+        return str(self.value)
+
+    __str__ = __repr__
+
+
+class ForKind(_Kind):
     """How the iterations of a loop are executed."""
 
     SERIAL = "serial"
@@ -51,23 +58,13 @@ class ForKind(Enum):
     UNROLLED = "unrolled"
     THREAD = "thread"
 
-    def __repr__(self) -> str:
-        return self.value
 
-    __str__ = __repr__
-
-
-class IterKind(Enum):
+class IterKind(_Kind):
     """What a block variable means: independent instances, or a reduction over instances."""
 
     SPATIAL = "spatial"
     REDUCE = "reduce"
     OPAQUE = "opaque"
-
-    def __repr__(self) -> str:
-        return self.value
-
-    __str__ = __repr__
 
 
 class Stmt:
@@ -125,6 +122,14 @@ class Block(Stmt):
     annotations: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def spatial(self) -> tuple[IterVar, ...]:
+        return tuple(it for it in self.iters if it.kind is IterKind.SPATIAL)
+
+    @property
+    def reduced(self) -> tuple[IterVar, ...]:
+        return tuple(it for it in self.iters if it.kind is IterKind.REDUCE)
+
+    @property
     def is_reduction(self) -> bool:
         return any(it.kind is IterKind.REDUCE for it in self.iters)
 
@@ -174,8 +179,7 @@ SYNC_SCOPES = ("block", "warp")
 class Sync(Stmt):
     """Threads wait here for each other, and see after it what each of them wrote before it.
 
-    `scope` is "block" for the threads of a block, "warp" for the lanes of a warp. All of them
-    reach it.
+    `scope` is "block" for the threads of a block, "warp" for the lanes of a warp; all reach it.
     """
 
     scope: str
@@ -233,9 +237,7 @@ def replace(node: S, **changes: Any) -> S:
     what that does for others: it takes a fifth of the time.
     """
     cls: Any = type(node)
-    values = [
-        changes.pop(name) if name in changes else getattr(node, name) for name in cls.__slots__
-    ]
+    values = [changes.pop(n) if n in changes else getattr(node, n) for n in cls.__slots__]
     if changes:
         raise TypeError(f"{cls.__name__} has no field {next(iter(changes))!r}")
     return cls(*values)  # type: ignore[no-any-return]

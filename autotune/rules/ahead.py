@@ -16,9 +16,7 @@ from schedule import LoopRef, Schedule
 from tensorir import ForKind, Load, Store, body_loads
 
 
-def ask_ahead(
-    sch: Schedule, stages: Sequence[str], task: LoopRef, rows: bool
-) -> dict[str, str]:
+def ask_ahead(sch: Schedule, stages: Sequence[str], task: LoopRef, rows: bool) -> dict[str, str]:
     """Spread requests over the costliest stage of a task: for what the last stage writes in this
     task, and with `rows` for what the first stage that reads an argument reads in the next task.
     Returns what cannot be asked for, as rows that have no constant size, or are not whole.

@@ -27,7 +27,7 @@ from autotune.rules.plan import NoPlan, OpenPlan, Plan, Values, threads, tried
 from autotune.rules.transposed import placing_plan
 from autotune.streams import Column
 from schedule import Schedule, library
-from tensorir import Block, Cpu, IterKind
+from tensorir import Block, Cpu
 
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 12)
 """Rows of a register tile, where a chain has products."""
@@ -39,6 +39,7 @@ other, and those of another row fill the gaps."""
 SQUARES = (1, 2, 4)
 """Squares of rows that are written side by side where the result has neighbours of different rows:
 the more there are, the fewer lines of the cache are written in two parts."""
+
 
 @dataclass(frozen=True, eq=False)
 class ChainPlan(OpenPlan):
@@ -165,7 +166,7 @@ def _after(sch: Schedule, chain: Chain, cpu: Cpu) -> Plan | None:
 
 
 def spatial_sizes(block: Block) -> list[int]:
-    return [size(it.extent) for it in block.iters if it.kind is IterKind.SPATIAL]
+    return [size(it.extent) for it in block.spatial]
 
 
 def _tile(c: library.Contraction, chain: Chain, rows: int, columns: int) -> library.NestPlan:

@@ -154,9 +154,7 @@ def default_sketch(found: Iterable[PlannedSketch], constants: Collection[str]) -
     return sketch
 
 
-def _first(
-    found: Iterable[PlannedSketch], constants: Collection[str]
-) -> PlannedSketch | None:
+def _first(found: Iterable[PlannedSketch], constants: Collection[str]) -> PlannedSketch | None:
     """The same, if there is any."""
     first = None
     for sketch in found:

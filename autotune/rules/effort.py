@@ -51,7 +51,7 @@ def _cycles(block: Block, cpu: Cpu) -> float:
     buffers = {*(store.buffer for store in stores), *(load.buffer for load in reads)}
     if calls_extern(block) or not buffers:
         return elements(block)  # an operation each
-    spatial = {it.var for it in block.iters if it.kind is IterKind.SPATIAL}
+    spatial = {it.var for it in block.spatial}
     width = cpu.elements(*(buffer.dtype for buffer in buffers))
     vectors = instances(block) / width
     loaded = sum(
@@ -68,7 +68,7 @@ def _cycles(block: Block, cpu: Cpu) -> float:
 def _apart(load: Load, block: Block, width: int) -> float:
     """Loads for a vector: several where its lanes are not side by side in memory."""
     spatial = [it for it in block.iters if it.kind is not IterKind.REDUCE]
-    long = [it for it in block.iters if it.kind is IterKind.REDUCE and size(it.extent) >= width]
+    long = [it for it in block.reduced if size(it.extent) >= width]
     steps = {stride_in(load, it.var, block) for it in (*spatial[-1:], *long)}
     if steps & {0, 1} or not steps:
         return 1.0

@@ -198,7 +198,7 @@ def _along_memory(block: Block, cpu: Cpu) -> bool:
 def _shared_bytes(block: Block) -> int:
     """What all rows of a product share of its operands: that of all products of a chain stays in
     the second-level cache, as each task goes over it."""
-    *rows, _ = (it.var for it in block.iters if it.kind is IterKind.SPATIAL)
+    *rows, _ = (it.var for it in block.spatial)
     mine, total = set(rows), 0
     for load in body_loads(block):
         dims = zip(load.indices, load.buffer.shape)
@@ -215,7 +215,7 @@ def _gathered(sch: Schedule, stage: Stage) -> list[str] | None:
     """
     block = sch.state.block(stage.block)
     store = output_store(block)
-    spatial = [it.var for it in block.iters if it.kind is IterKind.SPATIAL]
+    spatial = [it.var for it in block.spatial]
     if store is None or len(stage.columns) != 1 or not stage.tiled:
         return None
     if store.indices[-1] is not spatial[-1] or spatial[-1] is not stage.columns[0]:

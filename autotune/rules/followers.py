@@ -53,7 +53,7 @@ class _Search:
     def __init__(self, sch: Schedule, last: str, aside: Collection[str]) -> None:
         self.sch, self.last, self.aside = sch, last, aside
         node, around = sch.state.block(last), sch.state.loops_around(last)
-        bindings = [it.binding for it in node.iters if it.kind is IterKind.SPATIAL]
+        bindings = [it.binding for it in node.spatial]
         data = {var for binding in bindings for var in variables(binding)}
         loops = frozenset(loop.var for loop in around if loop.var in data)
         self.extents: dict[Var, Expr] = {loop.var: loop.extent for loop in around}

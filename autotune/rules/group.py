@@ -243,7 +243,7 @@ def bent(block: Block) -> bool:
     lanes of a vector lie is known only where the vector is."""
     last = lane_of(block)
     if last is None:
-        last = [it.var for it in block.iters if it.kind is IterKind.SPATIAL][-1]
+        last = block.spatial[-1].var
     return any(
         stride_in(load, last, block) is None
         and not any(_is_computed(index, last) for index in load.indices)

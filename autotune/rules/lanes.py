@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from autotune.rules.group import output_store
 from schedule import LoopRef, Schedule, library
-from tensorir import Block, IterKind, combiner_of, variables
+from tensorir import Block, combiner_of, variables
 
 FEW = 4
 """Terms that are written out."""
@@ -20,10 +20,7 @@ def reduces_by_one(block: Block) -> bool:
 
 def is_reduce_loop(block: Block, loop: str) -> bool:
     """Whether a loop drives a reduction variable of the block."""
-    return any(
-        it.kind is IterKind.REDUCE and loop in {v.name for v in variables(it.binding)}
-        for it in block.iters
-    )
+    return loop in {v.name for it in block.reduced for v in variables(it.binding)}
 
 
 def into_lanes(sch: Schedule, block: str, loop: str, width: int, lanes: int) -> list[str]:

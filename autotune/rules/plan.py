@@ -90,9 +90,7 @@ class Plan(ABC):
         other algorithm is compared with."""
         return None
 
-    def columns(
-        self, rows: Sequence[Values], constants: Collection[str] = ()
-    ) -> Column | None:
+    def columns(self, rows: Sequence[Values], constants: Collection[str] = ()) -> Column | None:
         """Cycles of one call with each of these values, by formula: nothing is scheduled; None
         for plans that have no formula."""
         return None

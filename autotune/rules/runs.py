@@ -35,8 +35,7 @@ def contiguous_run(block: Block) -> list[IterVar]:
 
     Empty where the last variable alone moves a load by another step, or no load.
     """
-    reduce = [it for it in block.iters if it.kind is IterKind.REDUCE]
-    reduce = [it for it in reduce if int_value(it.extent) != 1] or reduce[-1:]
+    reduce = [it for it in block.reduced if int_value(it.extent) != 1] or block.reduced[-1:]
     reads = placed_loads(block)
     if not reduce:
         return []

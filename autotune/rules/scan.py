@@ -198,7 +198,7 @@ def _first_rows(sch: Schedule, block: Block) -> str | None:
 def _copies(reader: Block, states: Buffer) -> bool:
     """Whether a stage reads states where it stores, at its own variables in their order."""
     store = output_store(reader)
-    own = tuple(it.var for it in reader.iters if it.kind is IterKind.SPATIAL)
+    own = tuple(it.var for it in reader.spatial)
     if store is None or len(own) != len(reader.iters) or store.indices != own:
         return False
     return all(load.indices == own for load in body_loads(reader, states))

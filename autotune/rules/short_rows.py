@@ -17,7 +17,7 @@ from autotune.rules.nest import loop_of
 from autotune.rules.plan import OpenPlan, Values, threads, tried
 from autotune.rules.runs import contiguous_run, placed_loads, run_length
 from schedule import LoopRef, Schedule, library
-from tensorir import Block, Cpu, IterKind, IterVar, Load, Store, body_loads, int_value
+from tensorir import Block, Cpu, IterVar, Load, Store, body_loads, int_value
 
 LONGER = 2
 """Terms of a row for each lane, from which on partial sums in lanes take less time."""
@@ -82,7 +82,7 @@ class ShortRowsPlan(OpenPlan):
         copy = str(sch.reindex(block, buffer, "local"))
         store = output_store(sch.state.block(copy))
         assert store is not None
-        sums = {it.var for it in sch.state.block(block).iters if it.kind is IterKind.REDUCE}
+        sums = {it.var for it in sch.state.block(block).reduced}
         load = next(r for r in body_loads(sch.state.block(block)) if r.buffer is store.buffer)
         names = [f"i{n}" for n in range(len(load.indices))]
         *outer, row = [name for name, v in zip(names, load.indices) if v not in sums]
@@ -134,14 +134,14 @@ def _short_run(block: Block, lanes: int) -> list[IterVar]:
     """The variables of a reduction along what it reads, if its terms are about as many as lanes."""
     run = contiguous_run(block)
     terms = run_length(run)
-    long = [it for it in block.iters if it.kind is IterKind.REDUCE and int_value(it.extent) != 1]
+    long = [it for it in block.reduced if int_value(it.extent) != 1]
     short = terms is not None and 2 <= terms < LONGER * lanes
     return run if short and len(long) == len(run) else []
 
 
 def _row(block: Block) -> IterVar | None:
     """The last variable of the results with several values."""
-    found = [it for it in block.iters if it.kind is IterKind.SPATIAL and int_value(it.extent) != 1]
+    found = [it for it in block.spatial if int_value(it.extent) != 1]
     return found[-1] if found else None
 
 

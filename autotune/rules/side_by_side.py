@@ -94,7 +94,7 @@ def _on_axes(sch: Schedule, stages: Sequence[str], turned: bool) -> tuple[list[s
     count, readers = len(sch.state.block(stages[-1]).iters), dict[str, dict[str, Load]]()
     for stage in stages:
         node = sch.state.block(stage)
-        inside = {it.var for it in node.iters if it.kind is IterKind.REDUCE}
+        inside = {it.var for it in node.reduced}
         if not inside and len(node.iters) == count:
             sch.transform_block_layout(stage, _moved_last(count, -2))
             if stage != stages[-1]:
@@ -111,7 +111,7 @@ def _on_axes(sch: Schedule, stages: Sequence[str], turned: bool) -> tuple[list[s
 
 def _row(node: Block) -> Var:
     """The variable of the rows that lie side by side: the last one of data."""
-    return [it.var for it in node.iters if it.kind is IterKind.SPATIAL][-1]
+    return node.spatial[-1].var
 
 
 def _turned(sch: Schedule, buffer: str, loads: Mapping[str, Load]) -> list[str]:

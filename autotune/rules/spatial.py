@@ -82,9 +82,7 @@ class SpatialPlan(OpenPlan):
         if parallel:
             attempt(refused, "threads", sch.parallel, task)
 
-    def _nest(
-        self, sch: Schedule, values: Values, refused: dict[str, str]
-    ) -> LoopRef | None:
+    def _nest(self, sch: Schedule, values: Values, refused: dict[str, str]) -> LoopRef | None:
         """The loops of the block itself; returns the one whose iterations threads may share."""
         block, names = sch.state.block(self.group.block), loops_by_variable(sch, self.group.block)
         spatial, terms = loops_by_kind(sch, self.group.block)
@@ -187,8 +185,7 @@ def _lane(block: Block) -> Var | None:
     """The variable of the lanes: that along which results are contiguous, if it is a loop and all
     loops inside of it have one iteration."""
     lane = lane_of(block)
-    spatial = [it for it in block.iters if it.kind is IterKind.SPATIAL]
-    long = [it for it in spatial if int_value(it.extent) != 1]
+    long = [it for it in block.spatial if int_value(it.extent) != 1]
     last = bool(long) and long[-1].var is lane and isinstance(long[-1].binding, Var)
     return lane if last else None
 

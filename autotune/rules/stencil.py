@@ -24,7 +24,6 @@ from tensorir import (
     Const,
     Cpu,
     Expr,
-    IterKind,
     Load,
     Store,
     Var,
@@ -96,13 +95,11 @@ def stencil_plans(sch: Schedule, group: Group, cpu: Cpu) -> Sequence[Plan]:
     return [plan] if plan.is_possible() else []
 
 
-def rows_of_registers(
-    sch: Schedule, block: Block, cpu: Cpu, grows: bool = False
-) -> Rows | None:
+def rows_of_registers(sch: Schedule, block: Block, cpu: Cpu, grows: bool = False) -> Rows | None:
     """The rows of a stage that pay by an estimate of its cycles; None where they share nothing, or
     other things take the time. What storing them in turns costs is little where the stage `grows`
     by what is inlined into it."""
-    store, spatial = output_store(block), [it for it in block.iters if it.kind is IterKind.SPATIAL]
+    store, spatial = output_store(block), block.spatial
     known = [n for it in spatial if (n := int_value(it.extent))]
     if block.is_reduction or store is None or min(len(spatial), len(known)) < 2:
         return None

@@ -18,7 +18,7 @@ from autotune.rules.nest import fuse_outer, loops_by_kind, loops_by_variable
 from autotune.rules.plan import OpenPlan, Plan, Values, threads, tried
 from autotune.rules.runs import contiguous_run, fuse_run, run_length
 from schedule import LoopRef, Schedule, library
-from tensorir import Block, Cpu, IterKind, body_loads, int_value
+from tensorir import Block, Cpu, body_loads, int_value
 
 ROWS = (1, 2, 4)
 VECTORS = (1, 2, 4)
@@ -68,7 +68,7 @@ def tuples_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[Plan]:
     """The plans for a reduction of several values that fit how its terms lie in memory."""
     block = sch.state.block(group.block)
     stores = stores_of(block)
-    spatial = [it for it in block.iters if it.kind is IterKind.SPATIAL]
+    spatial = block.spatial
     own = tuple(it.var for it in spatial)
     several = len(stores) > 1 and all(store.indices == own for store in stores)
     loops = set(loops_by_variable(sch, group.block).values())
@@ -101,23 +101,19 @@ def _along_results(block: Block, lanes: int) -> dict[str, Any]:
     if not any(steps) or any(step is None or not 0 <= step <= library.NEAR for step in steps):
         return {}
     found: dict[str, Any] = {
-        f"tile[{it.var.name}]": WANTED * lanes if it.var is lane else 1
-        for it in block.iters
-        if it.kind is IterKind.SPATIAL
+        f"tile[{it.var.name}]": WANTED * lanes if it.var is lane else 1 for it in block.spatial
     }
-    terms = [it for it in block.iters if it.kind is IterKind.REDUCE]
-    if prod(int_value(it.extent) or MOST_TAPS + 1 for it in terms) <= MOST_TAPS:
-        found |= {f"tile[{it.var.name}]": size(it.extent) for it in terms}
+    if prod(int_value(it.extent) or MOST_TAPS + 1 for it in block.reduced) <= MOST_TAPS:
+        found |= {f"tile[{it.var.name}]": size(it.extent) for it in block.reduced}
         found["unroll"] = "rows and terms"
     return found
 
 
 def _terms(block: Block, lanes: int) -> dict[str, Any]:
     """What may be chosen for lanes along terms that follow each other in memory."""
-    spatial = [it for it in block.iters if it.kind is IterKind.SPATIAL]
     length = run_length(contiguous_run(block)) or 0
     vectors = tuple(v for v in VECTORS if 2 * v * lanes <= length)
     found: dict[str, Any] = {"vectors": (vectors, WANTED)} if vectors else {}
-    if vectors and spatial:
-        found["rows"] = tuple(r for r in ROWS if r <= size(spatial[-1].extent)), 1
+    if vectors and block.spatial:
+        found["rows"] = tuple(r for r in ROWS if r <= size(block.spatial[-1].extent)), 1
     return found

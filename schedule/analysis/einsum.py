@@ -12,7 +12,6 @@ from tensorir import (
     Cast,
     Const,
     Expr,
-    IterKind,
     Load,
     Store,
     Var,
@@ -33,7 +32,7 @@ def einsum_of(node: Block) -> Einsum:
     """The parts of a block that is an einsum; refuses any other, saying what is in the way."""
     where = node.name
     store = plain_store(node)
-    spatial = {it.var for it in node.iters if it.kind is IterKind.SPATIAL}
+    spatial = {it.var for it in node.spatial}
     init = node.init.value if isinstance(node.init, Store) else None
     require(
         store is not None and isinstance(init, Const) and spatial == set(store.indices),

@@ -104,7 +104,7 @@ def _order_matters(block: Block) -> bool:
 
 def _same_terms(a: Block, b: Block) -> bool:
     """Whether two blocks reduce over variables of the same names and extents."""
-    mine, theirs = ([it for it in x.iters if it.kind is IterKind.REDUCE] for x in (a, b))
+    mine, theirs = (x.reduced for x in (a, b))
     pairs = zip(mine, theirs)
     alike = all([x.var is y.var and x.extent is y.extent for x, y in pairs])
     return len(mine) == len(theirs) and alike
@@ -119,7 +119,7 @@ def _rounds_otherwise(loops: tuple[For, ...]) -> bool:
 
 def _in_intrinsic(block: Block, loops: tuple[For, ...]) -> bool:
     """Whether terms are added by a tensor intrinsic, in an order that is its own."""
-    used = [it.binding for it in block.iters if it.kind is IterKind.REDUCE]
+    used = [it.binding for it in block.reduced]
     mine = {f.var for f in loops if {"tensorize", "tensorized_by"} & set(f.annotations)}
     return any(mine & variables(binding) for binding in used)
 
@@ -146,7 +146,7 @@ def _in_order(block: Block, loops: tuple[For, ...]) -> bool:
     ranges = {loop.var: loop.extent for loop in loops}
     analyzer = Analyzer(ranges)
     places: dict[str, list[tuple[int, int]]] = {}
-    for number, it in enumerate(i for i in block.iters if i.kind is IterKind.REDUCE):
+    for number, it in enumerate(block.reduced):
         parts = decompose(it.binding, ranges, analyzer)
         if parts is None:
             return False

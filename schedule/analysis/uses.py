@@ -97,7 +97,7 @@ def plain_store(block: Block) -> Store | None:
     body = block.body
     if not isinstance(body, Store):
         return None
-    spatial = {it.var for it in block.iters if it.kind is IterKind.SPATIAL}
+    spatial = {it.var for it in block.spatial}
     distinct = len(set(body.indices)) == len(body.indices)
     return body if distinct and all(i in spatial for i in body.indices) else None
 

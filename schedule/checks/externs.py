@@ -13,7 +13,7 @@ from typing import Any
 from schedule.analysis.uses import accesses, blocks_below, written
 from schedule.errors import Illegal, require
 from schedule.state import State
-from tensorir import Block, Buffer, Expr, Extern, ForKind, IterKind, Stmt, walk
+from tensorir import Block, Buffer, Expr, Extern, ForKind, Stmt, walk
 
 KEEP_BODY = (
     "add_unit_loop",
@@ -114,7 +114,7 @@ def plain_parts(block: Block) -> tuple[tuple[Buffer, ...], tuple[Expr, ...]] | N
     if not isinstance(call, Extern):
         return None
     rows = [part.indices[: part.lead] for part in call.outputs]
-    spatial = {it.var for it in block.iters if it.kind is IterKind.SPATIAL}
+    spatial = {it.var for it in block.spatial}
     plain = len(set(rows[0])) == len(rows[0]) and all(i in spatial for i in rows[0])
     buffers = tuple(dict.fromkeys(part.buffer for part in call.outputs))
     return (buffers, rows[0]) if plain and all(r == rows[0] for r in rows) else None

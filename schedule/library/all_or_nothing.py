@@ -25,6 +25,4 @@ def all_or_nothing(sch: Schedule, call: str) -> Iterator[None]:
             raise
         found = refusal if isinstance(refusal, Illegal) else Illegal(call, str(refusal))
         where, reason, hint = found.where, found.reason, found.hint
-        raise ScheduleError(
-            call, where, reason, hint, sch.state, sch.trace, found.detail
-        ) from None
+        raise ScheduleError(call, where, reason, hint, sch.state, sch.trace, found.detail) from None

@@ -16,7 +16,6 @@ from tensorir import (
     Block,
     Cast,
     Const,
-    IterKind,
     Load,
     Store,
     TensorIntrin,
@@ -180,7 +179,7 @@ def roles_of(sch: Schedule, block: str, intrin: TensorIntrin) -> Roles:
     )
     _check_types(block, intrin, (a, b), store)
     depth = a.indices[-1]
-    reduced = {it.var for it in node.iters if it.kind is IterKind.REDUCE}
+    reduced = {it.var for it in node.reduced}
     once = sum(depth in variables(i) for i in a.indices) == 1
     plain_b = all(isinstance(i, Var) for i in b.indices) and len(set(b.indices)) == len(b.indices)
     require(depth in reduced and once and plain_b and depth in b.indices, block, none)
@@ -208,7 +207,7 @@ def _by_role(sch: Schedule, node: Block, intrin: TensorIntrin, a: Load, b: Load)
     require(empty is None, where, idle, "leave the loops as they are")
     shape = product_shape(intrin)
     assert shape is not None
-    windows = [it.var for it in node.iters if it.kind is IterKind.REDUCE and it.var is not depth]
+    windows = [it.var for it in node.reduced if it.var is not depth]
     assert isinstance(column, Var) and isinstance(depth, Var)
     last = rows[-1]
     assert isinstance(last, Var)
@@ -248,7 +247,7 @@ def factors_of(node: Block) -> tuple[Load, Load] | None:
     store, init = plain_store(node), node.init
     if store is None or not isinstance(init, Store) or not isinstance(store.value, BinOp):
         return None
-    spatial = {it.var for it in node.iters if it.kind is IterKind.SPATIAL}
+    spatial = {it.var for it in node.spatial}
     zero = isinstance(init.value, Const) and init.value.value == 0
     if store.value.op != "+" or not zero or not store.indices or spatial != set(store.indices):
         return None

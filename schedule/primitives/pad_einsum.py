@@ -141,7 +141,7 @@ def _own_nest(state: State, node: Block, grown: set[Expr]) -> None:
     if plain and node.predicate is not TRUE:
         analyzer = state.analyzer()
         analyzer.bind_all({loop.var: loop.extent for loop in loops.values()})
-        bindings = {it.binding for it in node.iters if it.kind is IterKind.REDUCE}
+        bindings = {it.binding for it in node.reduced}
         first = {var: const(0) for var in loops if var in bindings}
         begun = analyzer.prove(substitute(node.predicate, first))
         plain = begun and grown.isdisjoint(node.predicate.variables)

@@ -209,8 +209,7 @@ def _factored(state: State, plan: _Plan, reducing: list[For]) -> Block:
         iters.append(IterVar(var, _most(state, loop), IterKind.REDUCE, loop.var))
     old = {
         it.var: substitute(it.binding, values)
-        for it in plan.block.iters
-        if it.kind is IterKind.REDUCE
+        for it in plan.block.reduced
     }
     own = {it.binding: it.var for it in spatial if isinstance(it.binding, Var)}
     present = substitute(plan.left_out, {**values, **own})

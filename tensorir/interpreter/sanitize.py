@@ -21,7 +21,7 @@ from tensorir.passes.gpu.thread_reductions import COMBINE, COPIES
 from tensorir.passes.lower_blocks import lower_blocks
 from tensorir.passes.lower_init import lower_init
 from tensorir.passes.place_buffers import place_buffers
-from tensorir.stmt import Alloc, Block, For, ForKind, IterKind, Store
+from tensorir.stmt import Alloc, Block, For, ForKind, Store
 from tensorir.visit import blocks, variables, walk
 
 CONCURRENT = (ForKind.PARALLEL, ForKind.VECTORIZED, ForKind.THREAD)
@@ -52,7 +52,7 @@ def combined_by_threads(func: PrimFunc) -> dict[str, set[str]]:
             stores = [s for s in walk(loop) if isinstance(s, Store)]
             found[loop.name] = {s.buffer.name for s in stores}
         for block in blocks(loop.body):
-            fed = [it for it in block.iters if it.kind is IterKind.REDUCE]
+            fed = block.reduced
             if any(loop.var in variables(it.binding) for it in fed):
                 stores = [s for s in walk(block.body) if isinstance(s, Store)]
                 found.setdefault(loop.name, set()).update(s.buffer.name for s in stores)

@@ -30,7 +30,7 @@ from tensorir.reference.unscheduled import (
 )
 from tensorir.rewrite.terms import with_terms
 from tensorir.scalars import Number
-from tensorir.stmt import Block, Extern, If, IterKind, IterVar, Let, Seq, Stmt, Store
+from tensorir.stmt import Block, Extern, If, IterVar, Let, Seq, Stmt, Store
 from tensorir.te.reducer import ALL, ANY, ARGMAX, ARGMIN, MAX, MIN, PROD, SUM
 from tensorir.visit import variables, walk
 
@@ -85,13 +85,13 @@ class Runner:
                 self.run_block(block)
 
     def run_block(self, block: Block) -> None:
-        spatial = self.extents(it for it in block.iters if it.kind is IterKind.SPATIAL)
+        spatial = self.extents(block.spatial)
         limit = first_rows(block)
         if limit is not None:
             rows = block.iters[0].var
             spatial[rows] = max(0, min(spatial[rows], size_of(limit, self.sizes)))
         self.rows = self.places(block, spatial)
-        reduced = self.extents(it for it in block.iters if it.kind is IterKind.REDUCE)
+        reduced = self.extents(block.reduced)
         if 0 in spatial.values():
             return
         if isinstance(block.body, Extern):
@@ -121,7 +121,7 @@ class Runner:
             here = dict(zip(order, point))
             self.sizes = {**known, **here}
             self.rows = self.places(block, {})
-            reduces = [it.var for it in block.iters if it.kind is IterKind.REDUCE]
+            reduces = [it.var for it in block.reduced]
             if block.init is not None and all(here[v] == 0 for v in reduces):
                 self.execute(block.init, {}, {})
             self.execute(block.body, {}, {})

@@ -58,7 +58,7 @@ def scan_steps(nest: Stmt) -> Steps | None:
 
 def in_sequence(block: Block) -> bool:
     """Whether instances of a block read elsewhere what others write, other than at another time."""
-    moving = {it.var for it in block.iters if it.kind is IterKind.SPATIAL}
+    moving = {it.var for it in block.spatial}
     parts = [part for part in (block.init, block.body) if part is not None]
     stmts = [stmt for part in parts for stmt in walk(part)]
     stores = {s.buffer: s.indices for s in stmts if isinstance(s, Store)}
@@ -168,7 +168,7 @@ def _whole(store: Store, block: Block, limit: Expr | None) -> bool:
 def _one_each(store: Store, block: Block) -> bool:
     """Whether a block writes one element for each point, at its variables in order plus constants,
     or at constants."""
-    left = [it.var for it in block.iters if it.kind is IterKind.SPATIAL]
+    left = [it.var for it in block.spatial]
     for index in store.indices:
         if left and (index is left[0] or _later(index, left[0])):
             del left[0]

@@ -98,7 +98,7 @@ def _visit(stmt: Stmt, loops: Mapping[Var, Expr], analyzer: Analyzer) -> Stmt:
 
 def _every_term(block: Block, loops: Mapping[Var, Expr], analyzer: Analyzer) -> bool:
     """Whether the variables of a reduction take all values together for each result."""
-    reduced = [it for it in block.iters if it.kind is IterKind.REDUCE]
+    reduced = block.reduced
     inner = set[Var]().union(*[variables(it.binding) for it in reduced])
     for it in block.iters:
         if it.kind is not IterKind.REDUCE and variables(it.binding) & inner:

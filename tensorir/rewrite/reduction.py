@@ -117,7 +117,7 @@ def _init_predicate(block: Block, path: list[For], dropped: set[Var]) -> Expr:
     maybe_none = any([not isinstance(f.extent, Const) for f in path if f.var in dropped])
     extents = {loop.var: loop.extent for loop in path}
     reduced = frozenset[Var]().union(
-        *[variables(it.binding) for it in block.iters if it.kind is IterKind.REDUCE]
+        *[variables(it.binding) for it in block.reduced]
     )
     for loop in path:
         if variables(loop.extent) & dropped:

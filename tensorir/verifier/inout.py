@@ -25,7 +25,7 @@ from tensorir.func import DECLARED, PrimFunc
 from tensorir.parts import touched
 from tensorir.passes.facts.accesses import Access, accesses
 from tensorir.scalars import depends_on_data
-from tensorir.stmt import Block, Extern, For, If, IterKind, Stmt, Store
+from tensorir.stmt import Block, Extern, For, If, Stmt, Store
 from tensorir.visit import child_stmts, loads, stmt_exprs, substitute, variables
 
 SAMPLES = (13, 8, 1)
@@ -261,7 +261,7 @@ def _box(access: Access, sizes: Sizes) -> Box | None:
         bindings |= {it.var: substitute(it.binding, bindings) for it in block.iters}
         terms: frozenset[Var] = frozenset()
         if block.init is not None and block.init in access.path[n + 1 : n + 2]:
-            reduced = [it.binding for it in block.iters if it.kind is IterKind.REDUCE]
+            reduced = [it.binding for it in block.reduced]
             terms = terms.union(*map(variables, reduced))  # the init runs whichever there are
         own = [c for c in conjuncts(block.predicate) if not (c.has_loads or terms & variables(c))]
         facts += [substitute(c, bindings) for c in own]

@@ -287,7 +287,7 @@ def reductions_are_sound(func: PrimFunc, places: list[Place]) -> None:
             continue
         if block.init is not None and not block.is_reduction:
             raise VerifyError(f"block {block.name!r} has an init but no reduction variable")
-        reduced = {it.var for it in block.iters if it.kind is IterKind.REDUCE}
+        reduced = {it.var for it in block.reduced}
         if not reduced:
             continue
         for store in walk(block.body):

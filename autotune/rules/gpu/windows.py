@@ -198,7 +198,7 @@ def surroundings(block: Block, odd: Collection[str] = ()) -> Surroundings | None
     along all axes of the result. Rows of `odd` arrays begin within a sector."""
     found = accesses(block)
     stored = [library.gpu.in_memory(a) for a in found if a.is_write]
-    spatial = [it.var for it in block.iters if it.kind is IterKind.SPATIAL]
+    spatial = [it.var for it in block.spatial]
     if not stored or set(stored[0]) != set(spatial) or any(o != stored[0] for o in stored):
         return None
     order, terms = stored[0], instances(block, IterKind.REDUCE)

@@ -11,7 +11,7 @@ from autotune.rules.nests.decide import Decision, Refusals, pieces
 from autotune.rules.nests.places import INLINE
 from autotune.rules.nests.stage import Stage
 from schedule import LoopRef, Schedule, library
-from tensorir import Cpu, IterKind, variables
+from tensorir import Cpu, variables
 
 
 @dataclass
@@ -98,12 +98,7 @@ def _ordered(sch: Schedule, stage: Stage, d: Decision, nest: Nest) -> list[LoopR
     outside of other terms."""
     known = nest.loops(*d.levels)
     block = sch.state.block(stage.block)
-    terms = {
-        var.name
-        for it in block.iters
-        for var in variables(it.binding)
-        if it.kind is IterKind.REDUCE
-    }
+    terms = {var.name for it in block.reduced for var in variables(it.binding)}
     units = [loop for loop in library.own_loops(sch, stage.block) if loop not in known]
     first = next((n for n, level in enumerate(d.levels) if level[0] == "r"), 2)
     inside = nest.loops(*d.levels[first:])
@@ -162,5 +157,3 @@ def _finish(sch: Schedule, stage: Stage, d: Decision, nest: Nest, cpu: Cpu) -> N
         finish_nest(sch, writer, cpu, unroll_rows=16)
     if d.stream:
         sch.stream(stage.block)
-
-

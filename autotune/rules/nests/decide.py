@@ -282,4 +282,3 @@ def _code(stage: Stage, d: Decision) -> int:
     if d.unroll == "rows and terms":
         count *= prod(d.tiles[axis.var][1] for axis in stage.reduce)
     return count * (-(-lane // stage.lanes) if d.vector else 1)
-

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from autotune.rules.group import attempt, output_store
 from schedule import Schedule, library
-from tensorir import Block, IterKind, Load, Var, body_loads, variables, written
+from tensorir import Block, Load, Var, body_loads, variables, written
 
 ROOT = "root"
 INLINE = "inline"
@@ -90,7 +90,7 @@ def _stores_at_variables(sch: Schedule, name: str) -> bool:
     store = output_store(block)
     if store is None:
         return False
-    spatial = {it.var for it in block.iters if it.kind is IterKind.SPATIAL}
+    spatial = {it.var for it in block.spatial}
     return spatial == {i for i in store.indices if isinstance(i, Var)}
 
 

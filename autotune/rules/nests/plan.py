@@ -198,9 +198,7 @@ def _least(sch: Schedule, names: Sequence[str]) -> str:
     return sch.numerics
 
 
-def _default(
-    stage: Stage, place: str, sums: str, instead: Mapping[str, Any]
-) -> dict[str, Any]:
+def _default(stage: Stage, place: str, sums: str, instead: Mapping[str, Any]) -> dict[str, Any]:
     wanted: dict[str, Any] = {
         "where": place,
         "sums": sums,

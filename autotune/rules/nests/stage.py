@@ -126,9 +126,7 @@ def _threads(sch: Schedule, spatial: Sequence[Axis], loops: dict[str, str]) -> i
     return min(len(spatial), MOST_THREADED)
 
 
-def _reorders(
-    sch: Schedule, name: str, reduce: Sequence[Axis], loops: dict[str, str]
-) -> bool:
+def _reorders(sch: Schedule, name: str, reduce: Sequence[Axis], loops: dict[str, str]) -> bool:
     """Whether the sums are others if the first of their loops runs last."""
     if len(reduce) < 2:
         return False

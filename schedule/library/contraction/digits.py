@@ -18,9 +18,7 @@ def axes_read(node: Block, c: Contraction, load: Load, analyzer: Analyzer) -> fr
     return frozenset(n for n, axis in enumerate(c.axes) if all(d in own for d in axis.digits))
 
 
-def digits_read(
-    node: Block, c: Contraction, load: Load, analyzer: Analyzer
-) -> dict[Digit, str]:
+def digits_read(node: Block, c: Contraction, load: Load, analyzer: Analyzer) -> dict[Digit, str]:
     """The digits that dimensions of an operand are, by themselves or as whole variables, as parts
     of the dimensions d0, d1, ...; `node` is the block of the contraction."""
     iters = node.iters

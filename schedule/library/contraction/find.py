@@ -99,7 +99,7 @@ def _find(
     if any(int_value(it.extent) == 0 for it in node.iters):
         raise NoContraction(f"block {block!r} is empty; there is nothing to schedule")
     still |= _shared(sch, block) if steps else set()
-    own = {it.var for it in node.iters if it.kind is IterKind.SPATIAL}
+    own = {it.var for it in node.spatial}
     if not all(i in own or still.issuperset(variables(i)) for i in store.indices):
         raise NoContraction(
             f"block {block!r} stores at {list(store.indices)}, not at its own variables"

@@ -81,9 +81,7 @@ def _copied(sch: Schedule, c: Contraction, option: Panel) -> Contraction:
     return with_panel(c, operand, axis, store_of(sch, copier).buffer.name)
 
 
-def _adding(
-    c: Contraction, option: Parts, device: Device, constants: Collection[str]
-) -> float:
+def _adding(c: Contraction, option: Parts, device: Device, constants: Collection[str]) -> float:
     """Of few results, which are near."""
     assert isinstance(device, Cpu)
     _, count, _, lanes = option
@@ -92,9 +90,7 @@ def _adding(
     return device.costs.tile + vectors * count * device.costs.latency / 2
 
 
-def _copying(
-    c: Contraction, option: Panel, device: Device, constants: Collection[str]
-) -> float:
+def _copying(c: Contraction, option: Panel, device: Device, constants: Collection[str]) -> float:
     assert isinstance(device, Cpu)
     operand, _, threads = option
     o = c.operands[operand]

@@ -138,7 +138,7 @@ def axes_of(sch: Schedule, block: str) -> list[LoopRef]:
     require(stored is not None, block, where, "leave it as it is: lowering binds what is free")
     assert stored is not None
     names = {sch.state.loop(loop).var: loop for loop in around}
-    own = {it.var: it.binding for it in node.iters if it.kind is IterKind.SPATIAL}
+    own = {it.var: it.binding for it in node.spatial}
     plain = all(isinstance(b, Var) and b in names or int_value(b) == 0 for b in own.values())
     changed = f"the loops of block {block!r} were changed before"
     require(plain, block, changed, "schedule its elements first")

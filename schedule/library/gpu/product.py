@@ -8,7 +8,7 @@ from schedule.analysis.uses import plain_store
 from schedule.errors import require
 from schedule.library.tensorized_roles import factors_of
 from schedule.schedule import Schedule
-from tensorir import IterKind, Var, int_value
+from tensorir import Var, int_value
 
 
 class Product(NamedTuple):
@@ -56,7 +56,7 @@ def product_of(sch: Schedule, block: str) -> Product:
     sides = [
         [v for v in spatial if v in m.indices and v not in n.indices] for m, n in ((a, b), (b, a))
     ]
-    depths = [it.var for it in node.iters if it.kind is IterKind.REDUCE]
+    depths = [it.var for it in node.reduced]
     shared = [v for v in depths if v in a.indices and v in b.indices]
     require(bool(sides[0] and sides[1] and shared), block, none)
     row, column = sorted((side[-1] for side in sides), key=spatial.index)

@@ -210,7 +210,7 @@ def reduction_of(sch: Schedule, block: str) -> tuple[list[LoopRef], list[LoopRef
     bound = {it.var: variables(it.binding) for it in node.iters}
     by = {sch.state.loop(loop).var: loop for loop in around}
     places = [by[v] for i in stores[1] if isinstance(i, Var) for v in bound[i] if v in by]
-    terms = {v for it in node.iters if it.kind is IterKind.REDUCE for v in bound[it.var]}
+    terms = {v for it in node.reduced for v in bound[it.var]}
     along = [loop for var, loop in by.items() if var in terms and loop not in places]
     units = [loop for loop in around if loop not in along and loop not in places]
     if not along:  # terms of extent 1

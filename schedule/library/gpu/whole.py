@@ -19,7 +19,7 @@ from schedule.library.gpu.steps import (
 )
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
-from tensorir import Block, Buffer, Gpu, IterKind, checked, variables
+from tensorir import Block, Buffer, Gpu, checked, variables
 
 
 class Whole(NamedTuple):
@@ -78,7 +78,7 @@ def whole(
 def _along(node: Block) -> list[Buffer]:
     """What is read at the terms of a sum, neighbours at neighbours in memory; nothing where some
     array is read at several places, of which a copy would have all that is between them."""
-    terms = {it.var for it in node.iters if it.kind is IterKind.REDUCE}
+    terms = {it.var for it in node.reduced}
     own = read_by_others(node)
     found = [a for a in accesses(node) if not a.is_write and a.buffer in own and a.indices]
     rows = [a for a in found if terms & variables(a.indices[last_axis(a.buffer)])]

@@ -16,7 +16,6 @@ from tensorir import (
     Buffer,
     Const,
     Expr,
-    IterKind,
     Load,
     Store,
     Var,
@@ -95,9 +94,7 @@ class _Finder:
         del others[filter_at]
         filters = next(it.extent for it in self.node.iters if it.var is rest[filter_at])
         sizes = self.sizes((image.buffer.shape[count + channel], filters))
-        terms = prod(
-            int_value(it.extent) or 0 for it in self.node.iters if it.kind is IterKind.REDUCE
-        )
+        terms = prod(int_value(it.extent) or 0 for it in self.node.reduced)
         self.need(
             bool(prod(tiles) and all(sizes)) and terms > 0 and 0 not in others,
             "it is empty; there is nothing to schedule",
@@ -191,9 +188,7 @@ class _Finder:
 
     # dimensions
 
-    def filter_of(
-        self, rest: Sequence[Expr], image: Load, weight: Load
-    ) -> tuple[int, int | None]:
+    def filter_of(self, rest: Sequence[Expr], image: Load, weight: Load) -> tuple[int, int | None]:
         """Which of the other dimensions of the sums the filters are, and how many of them have the
         same channels."""
         extents = {it.var: int_value(it.extent) or 0 for it in self.node.iters}
@@ -211,8 +206,7 @@ class _Finder:
 
     def channel_of(self, indices: Sequence[Expr]) -> int:
         """Which of the other dimensions of the image the longest sum runs over."""
-        reduced = [it for it in self.node.iters if it.kind is IterKind.REDUCE]
-        sums = {it.var: int_value(it.extent) for it in reduced}
+        sums = {it.var: int_value(it.extent) for it in self.node.reduced}
         options = [
             (max(sums.get(v) or 0 for v in variables(index)), -n)
             for n, index in enumerate(indices)

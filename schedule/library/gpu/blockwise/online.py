@@ -138,7 +138,7 @@ class _Online(Stages):
         moves = {it.var for it in node.iters if time in variables(it.binding)}
         for load in body_loads(node):
             used = {v for index in load.indices for v in variables(index)}
-            terms = [it.var for it in node.iters if it.kind is IterKind.REDUCE]
+            terms = [it.var for it in node.reduced]
             if not node.is_reduction or load.buffer in inner or not used & {*terms}:
                 continue
             copy = str(sch.cache_read(name, load.buffer.name, "shared"))
