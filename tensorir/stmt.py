@@ -233,8 +233,7 @@ S = TypeVar("S", bound="Stmt | IterVar | Part")
 def replace(node: S, **changes: Any) -> S:
     """A copy of `node` with some fields changed.
 
-    All fields are arguments of the constructor, in order, so this is dataclasses.replace without
-    what that does for others: it takes a fifth of the time.
+    Fields are arguments of the constructor, in order: dataclasses.replace in a fifth of the time.
     """
     cls: Any = type(node)
     values = [changes.pop(n) if n in changes else getattr(node, n) for n in cls.__slots__]
