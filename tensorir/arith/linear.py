@@ -144,6 +144,16 @@ def times(a: Linear, b: Linear) -> Linear:
     return result.plus(b.scaled(a.const))
 
 
+def product_of(a: Linear, b: Linear) -> Linear:
+    """The product: multiplied out, but for sums with a part in common of which that makes more
+    terms than both have. No place in an array is such a product: squares are values."""
+    found = times(a, b)
+    longer = len(found.terms) > len(a.terms) + len(b.terms)
+    if longer and not a.terms.keys().isdisjoint(b.terms):
+        return of_atom(product((to_expr(a), to_expr(b))))
+    return found
+
+
 def to_expr(form: Linear) -> Expr:
     """The expression of a form: terms in order, but a positive one first; the constant last.
 

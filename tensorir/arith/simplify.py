@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tensorir import dtype as dt
 from tensorir.arith.compare import compare
-from tensorir.arith.linear import Linear, of_atom, times, to_expr
+from tensorir.arith.linear import Linear, of_atom, product_of, to_expr
 from tensorir.arith.logic import negated, simplify_extremum, simplify_logic, simplify_select
 from tensorir.arith.rules import apply_rules
 from tensorir.expr import COMPARISONS, FALSE, LOGICAL, TRUE, BinOp, Const, Expr, Not, Select, Var
@@ -30,7 +30,7 @@ def linear_form(an: Analyzer, e: Expr) -> Linear:
                 return an.recombined(left.shifted(sign * number.const))
             return an.recombined(left.plus(an.linear(right), sign))
         if e.op == "*":
-            return an.recombined(times(an.linear(e.a), number or an.linear(right)))
+            return an.recombined(product_of(an.linear(e.a), number or an.linear(right)))
         if e.op in ("//", "%"):
             return an.recombined(an.divmod(e.op, an.linear(e.a), number or an.linear(right)))
         if e.op == "^":
