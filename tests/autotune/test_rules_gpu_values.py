@@ -190,3 +190,27 @@ def test_what_two_axes_of_the_result_move_together_is_read_once(cache):
     arrays = numbers(func)
     kernel = build(default_schedule(func, TARGET), f"{TARGET} -check=races", cache=cache)
     require_close(func.outputs, [kernel(*arrays)], list(reference(func, *arrays)))
+
+
+def pulled(bodies: int) -> PrimFunc:
+    """How all bodies pull each one: terms have, beside what they share with those of other bodies,
+    where their own body is."""
+    x, m = te.placeholder((bodies, 3), name="x"), te.placeholder((bodies,), name="m")
+    k = te.reduce_axis(bodies, name="k")
+
+    def term(i, c):
+        apart = [x[i, n] - x[k, n] for n in range(3)]
+        square = apart[0] * apart[0] + apart[1] * apart[1] + apart[2] * apart[2] + 1.0
+        return te.sum(m[k] * (x[k, c] - x[i, c]) / square, axis=k)
+
+    return te.create_prim_func([x, m, te.compute((bodies, 3), term, name="made")])
+
+
+def test_what_no_terms_move_is_no_reason_to_read_all_others_for_each_result(cache):
+    func, large = pulled(37), pulled(4096)
+    given = numbers(func)
+    sch = default_schedule(func, TARGET)
+    found = build(sch, f"{TARGET} -check=races,uninitialised,bounds", cache=cache)(*given)
+    require_close(func.outputs, [found], list(reference(func, *given)))
+    sectors = sum(w.sectors for w in works_of(default_schedule(large, TARGET).func, DEVICE))
+    assert sectors <= 4096 * 3 * 4096 * 16 / DEVICE.sector_bytes

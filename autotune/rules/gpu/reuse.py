@@ -15,5 +15,7 @@ def has_windows(c: library.Contraction) -> bool:
 
 
 def is_shared(c: library.Contraction) -> bool:
-    """Whether all operands are used again, or there are windows: else memory decides, not tiles."""
-    return has_windows(c) or all(c.is_used_again(n) for n in range(len(c.operands)))
+    """Whether all operands are used again, or there are windows: else memory decides, not tiles.
+    What no terms move, such as where a body is in a sum over all others, a thread reads once."""
+    moved = (n for n, o in enumerate(c.operands) if any(o.strides[k] != 0 for k in c.reduced))
+    return has_windows(c) or all(map(c.is_used_again, moved))

@@ -49,7 +49,7 @@ FEW = 8 * Gpu.warp
 KEPT = 6
 """Tiles that are looked at with all depths."""
 
-SPLITS = (2, 4, 8, 16, 32, 64, 128)
+SPLITS = (2, 4, 8, 16, 32, 64, 128, 512)
 """Parts of a sum that get blocks of threads of their own."""
 
 
