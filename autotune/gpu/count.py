@@ -66,7 +66,7 @@ def works_of(func: PrimFunc, gpu: Gpu) -> list[Work]:
     return [work_of(kernel, gpu) for kernel in kernels_of(func)]
 
 
-REGISTERS = ("compact_registers", "vector_accesses", "hold_reads")
+REGISTERS = ("edges", "compact_registers", "vector_accesses", "hold_reads")
 """Passes that decide of registers alone, before it is known where shared memory lies."""
 
 
@@ -188,8 +188,7 @@ class _Kernel:
                 self.expression(done, path)
 
     def add(self, what: str, path: Path, times: float = 1.0) -> None:
-        warps, _, running = self.launch.at(path)
-        self.counts[what] += times * warps.each * float(running.any(axis=1).sum())
+        self.counts[what] += times * self.launch.at(path).warps
 
     def access(self, buffer: Buffer, indices: Sequence[Expr], path: Path, write: bool) -> None:
         """Count one load or store; those of registers are free."""
@@ -200,7 +199,7 @@ class _Kernel:
             for n in range(index.lanes):
                 self.access(buffer, (index.base + index.stride * n,), path, write)
             return
-        warps, known, running = self.launch.at(path)
+        known, running, each, requests = self.launch.at(path)
         lanes = index.lanes if isinstance(index, Ramp) else 1
         item = dtype.itemsize(buffer.dtype)
         found = np.zeros((), np.int64)
@@ -208,19 +207,18 @@ class _Kernel:
             high = max(1, prod(map(size, buffer.shape)))
             found = places_of(index, known, high, running.shape)
         address = np.broadcast_to(found * item, running.shape)
-        warp_requests = warps.each * float(running.any(axis=1).sum())
         if buffer.scope == "shared":
             offset = self.offsets.get(buffer.name, 0)
             most, parts = wavefronts_of(address + offset, running, item * lanes, self.gpu)
-            self.counts["touches"] += warp_requests
-            self.counts["wavefronts"] += warps.each * most
-            self.counts["free"] += warps.each * parts
+            self.counts["touches"] += requests
+            self.counts["wavefronts"] += each * most
+            self.counts["free"] += each * parts
             return
         sectors, least = sectors_of(address, running, item * lanes, self.gpu)
-        self.counts["requests"] += warp_requests
-        self.counts["sectors"] += warps.each * sectors
-        self.counts["least"] += warps.each * least
-        self.moved[buffer] += warps.each * sectors * self.gpu.sector_bytes
+        self.counts["requests"] += requests
+        self.counts["sectors"] += each * sectors
+        self.counts["least"] += each * least
+        self.moved[buffer] += each * sectors * self.gpu.sector_bytes
 
 
 def _product_added(e: Expr) -> Expr | None:

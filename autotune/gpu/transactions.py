@@ -24,9 +24,9 @@ def wavefronts_of(
     """Turns of the banks of shared memory, and how many there would be without conflicts: all lanes
     at once, or halves or quarters where each has 8 or 16 bytes."""
     parts = max(1, bytes_each // gpu.bank_bytes)
-    words = np.where(running, address // gpu.bank_bytes, -1)
+    words = np.where(running, address // gpu.bank_bytes, -1).astype(np.int32)  # half to sort
     if parts > 1:
-        each = words[:, :, None] + np.arange(parts) * (words[:, :, None] >= 0)
+        each = words[:, :, None] + np.arange(parts, dtype=np.int32) * (words[:, :, None] >= 0)
         words = each.reshape(-1, gpu.warp)
     words = np.sort(words, axis=1)
     first = _distinct(words)

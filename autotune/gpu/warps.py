@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,16 @@ class Warps:
     each: float
 
 
+class Place(NamedTuple):
+    """Warps at steps of the loops of a path: the values of variables there, which lanes run, how
+    many such warps each stands for, and how many of them all run in all."""
+
+    known: Mapping[Expr, Values]
+    running: Values
+    each: float
+    warps: float
+
+
 class Launch:
     """The blocks of a kernel and the threads in each, and the `body` that each runs."""
 
@@ -45,6 +56,7 @@ class Launch:
         self.blocks = prod(extent for _, extent in self.grid)
         self.threads = prod(extent for _, extent in self.inner)
         self.seen: dict[tuple[For, ...], Warps] = {}
+        self.places: dict[Path, Place] = {}
 
     @cached_property
     def sizes(self) -> set[Var]:
@@ -55,8 +67,13 @@ class Launch:
         used = {v for s in stmts for e in stmt_exprs(s) for v in variables(e)}
         return {v for v in used - given if dtype.is_int(v.dtype)}
 
-    def at(self, path: Path) -> tuple[Warps, Mapping[Expr, Values], Values]:
-        """Warps at steps of the loops of `path`, the values there, and the lanes that run."""
+    def at(self, path: Path) -> Place:
+        """What is looked at of `path`: the same for all that is done there."""
+        if path not in self.places:
+            self.places[path] = self._place(path)
+        return self.places[path]
+
+    def _place(self, path: Path) -> Place:
         loops = tuple(part for part in path if isinstance(part, For))
         warps = self.seen.get(loops)
         if warps is None:
@@ -71,7 +88,7 @@ class Launch:
                 holds = values_of(part, known)
                 if holds is not None:
                     running = running & np.broadcast_to(holds, running.shape).astype(bool)
-        return warps, known, running
+        return Place(known, running, warps.each, warps.each * float(running.any(axis=1).sum()))
 
     def warps(self, loops: tuple[For, ...]) -> Warps:
         """All warps at all steps of some loops, or as many as are looked at."""

@@ -122,7 +122,7 @@ def contraction_plans(sch: Schedule, group: Group, cpu: Cpu) -> Sequence[Contrac
     return [plan] if plan else []
 
 
-def least_cycles(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> float:
+def least_cycles(sch: Schedule, groups: Sequence[Group], cpu: Cpu, _: float = 0.0) -> float:
     """Cycles that plans for some groups take at least: their multiplications, on all threads."""
     total = 0.0
     for group in groups:

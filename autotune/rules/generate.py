@@ -85,7 +85,7 @@ def sketches_of(
     groups = find_groups(base, kept)
     if rules.bound is not None and most < inf:
         known = sum(plan.estimate() or 0.0 for plan in own)  # others take some time as well
-        if known + rules.bound(base, groups, device) > most:
+        if known + rules.bound(base, groups, device, most - known) > most:
             return
     asked = [_known([(plan,)]) for plan in own]
     asked += _parts(base, groups, rules, device, numerics, rng if many else None, before, kept)

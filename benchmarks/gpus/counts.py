@@ -10,6 +10,7 @@ from math import prod
 import numpy as np
 
 from autotune import explain
+from autotune.collecting import collected_seldom
 from autotune.explain import Explanation
 from autotune.gpu.account import KernelAccount
 from autotune.gpu.work import Work, architecture_of, under_way
@@ -133,9 +134,10 @@ def _compile_ms(sch: Schedule) -> float | None:
 
 def default(func: PrimFunc) -> tuple[Schedule, list[str], TileCounts | None]:
     """The default schedule, the rules that made it, and the tiles of its only product."""
-    sketch = choose(func, device_of(Target.parse(TARGET)), None, ()).sketch
-    products = [plan for plan in sketch.plans if isinstance(plan, ProductPlan)]
-    sch = sketch.build(sketch.values())
+    with collected_seldom():  # as default_schedule does
+        sketch = choose(func, device_of(Target.parse(TARGET)), None, ()).sketch
+        products = [plan for plan in sketch.plans if isinstance(plan, ProductPlan)]
+        sch = sketch.build(sketch.values())
     names = [plan.name for plan in sketch.plans][::-1]
     return sch, names, products[0].chosen if len(products) == 1 else None
 

@@ -192,3 +192,14 @@ def test_no_tile_takes_less_than_a_definition_surely_does(m, n, k, dtype):
     assert 0 < least <= LAUNCH + min(counts.cycles for counts in found)
     if m == n == k:  # what binds, beside shared memory, so that it says something
         assert least > 0.55 * (LAUNCH + found[0].cycles)
+
+
+@pytest.mark.parametrize("sizes", [(64, 1024, 1024, 64), (2, 16, 2048, 128), (3, 17, 33, 5)])
+def test_tiles_are_looked_for_where_operations_alone_do_not_tell(sizes):
+    """What is known by then is no more than the tiles take, and enough where that is."""
+    sch, device = first_start(attention(*sizes), "reassociated").schedule.copy(), device_of(TARGET)
+    groups = find_groups(sch)
+    whole = least_cycles(sch, groups, device)
+    assert least_cycles(sch, groups, device, whole) == whole
+    for share in (0.0, 0.5, 0.9, 0.999):
+        assert share * whole < least_cycles(sch, groups, device, share * whole) <= whole

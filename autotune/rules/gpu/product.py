@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
+from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -185,22 +186,29 @@ def product_plans(sch: Schedule, group: Group, gpu: Gpu) -> Sequence[Plan]:
     return [] if c is None else [ProductPlan(group, sch.copy(), c, gpu).in_best_form()]
 
 
-def least_cycles(sch: Schedule, groups: Sequence[Group], gpu: Gpu) -> float:
+def least_cycles(
+    sch: Schedule, groups: Sequence[Group], gpu: Gpu, enough: float = inf
+) -> float:
     """Cycles that any plans for some groups take together: those of the best tiles of products,
     and those in which memory moves once what other sums read of these and of arguments. Stages
-    between them may be computed where they are used."""
+    between them may be computed where they are used. Tiles are looked for until it is known that
+    all take more than `enough`: before, a product takes as long as its operations do."""
     from autotune.gpu.work import architecture_of
-    from autotune.rules.gpu.tile_cycles import LAUNCH
+    from autotune.rules.gpu.tile_cycles import LAUNCH, computing_cycles
     from autotune.rules.gpu.tiles import tile_plans
 
     card, products = architecture_of(gpu).card, [g for g in groups if is_product(sch, g.block)]
-    total, names = 0.0, [group.block for group in groups if group not in products]
-    for group in products:
-        c = contraction_of(sch, group)
-        total += min((x.cycles + LAUNCH for x in tile_plans(c, gpu)), default=0.0) if c else 0.0
+    names = [group.block for group in groups if group not in products]
     sums = [name for name in names if sch.state.block(name).is_reduction]
     made = [group.epilogue or group.block for group in products]
-    return total + moved(sch, sums, made) * card.clock / card.bandwidth
+    total = moved(sch, sums, made) * card.clock / card.bandwidth
+    found = [c for c in (contraction_of(sch, group) for group in products) if c]
+    least = [computing_cycles(c, gpu) + LAUNCH for c in found]
+    for n, c in enumerate(found):
+        if total + sum(least) > enough:
+            break
+        least[n] = min((x.cycles + LAUNCH for x in tile_plans(c, gpu)), default=0.0)
+    return total + sum(least)
 
 
 def is_product(sch: Schedule, name: str) -> bool:

@@ -56,6 +56,13 @@ def _lanes(c: library.Contraction, gpu: Gpu) -> int:
     return 64 if known is None else known.fp64_lanes if double else known.fp32_lanes
 
 
+def computing_cycles(c: library.Contraction, gpu: Gpu) -> float:
+    """Cycles in which all multiprocessors together do the operations of a contraction: no tiles
+    take less."""
+    operations = prod(map(_size, c.axes)) * max(1, c.operations)
+    return operations / (_lanes(c, gpu) * gpu.multiprocessors)
+
+
 @dataclass(frozen=True)
 class TileCounts:
     """What one plan takes: a row of columns. `cycles` is the estimate, infinite for what cannot be
