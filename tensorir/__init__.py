@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from tensorir.arith import union as union
     from tensorir.arith.slope import Together as Together
     from tensorir.arith.slope import moved_together as moved_together
+    from tensorir.arith.slope import period as period
     from tensorir.arith.slope import slope as slope
     from tensorir.arrays import decode as decode
     from tensorir.arrays import refuse_masked as refuse_masked
@@ -267,7 +268,7 @@ __all__ = lazy_names(
             "Analyzer Digit Interval connected decompose determines few_values intersect_with "
             "inverse_of is_dense relax union"
         ),
-        "tensorir.arith.slope": "Together moved_together slope",
+        "tensorir.arith.slope": "Together moved_together period slope",
         "tensorir.arrays": "decode refuse_masked",
         "tensorir.analysis.block_accesses": (
             "Access accesses blocks_below body_loads feeds innermost read reduces written"

@@ -7,7 +7,7 @@ from functools import partial
 
 from autotune.rules.group import Group, Refused, attempt, in_scan, output_store
 from schedule import Schedule, library
-from tensorir import Block, IterKind
+from tensorir import IterKind
 
 SHORT = 64
 """Elements below which a part of a variable is no row: it is written out with the others."""
@@ -42,7 +42,8 @@ def moved_on_axes(sch: Schedule, name: str, refused: dict[str, str], parts: bool
     """Give a stage a variable for each axis, if it is elementwise; tell whether that changes it,
     and `refused` why it stays as it is written."""
     block = sch.state.block(name)
-    if not _is_elementwise(block) or in_scan(sch, block):
+    spatial = all(it.kind is IterKind.SPATIAL for it in block.iters)
+    if not spatial or output_store(block) is None or in_scan(sch, block):
         return False
     steps = len(sch.trace)
     attempt(refused, f"{name!r} on its axes", partial(library.in_axes, sch, name, parts=parts))
@@ -53,8 +54,3 @@ def _has_short_parts(sch: Schedule, name: str) -> bool:
     """Whether the last axis of a stage is a short part of a variable."""
     *_, last = library.stage_axes(sch, name)
     return not last.digits[-1].top and (last.extent or 0) < SHORT
-
-
-def _is_elementwise(block: Block) -> bool:
-    spatial = all(it.kind is IterKind.SPATIAL for it in block.iters)
-    return spatial and output_store(block) is not None

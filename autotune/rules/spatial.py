@@ -23,7 +23,7 @@ from autotune.rules.runs import placed_loads
 from autotune.rules.stores import stores
 from autotune.streams import Column
 from schedule import LoopRef, Schedule
-from tensorir import Block, Cpu, IterKind, Load, Var, body_loads, int_value, variables
+from tensorir import Block, Cpu, IterKind, Load, Var, body_loads, int_value, period, variables
 
 MOST_WRITTEN = 1024
 """Iterations of a last axis that is written out where it is read at quotients and the like."""
@@ -146,15 +146,11 @@ def _parts_of_pixels(block: Block, lane: Var, lanes: int) -> int:
     before = long[-2]
     beside = stride_in(Load(store.buffer, store.indices), before.var, block) == count
     own = isinstance(before.binding, Var) and before.kind is IterKind.SPATIAL
-    if count & (count - 1) == 0 and _reads_far(block, lane, before.var, count):
+    steps = [[stride_in(x, v, block) for v in (lane, before.var)] for x in body_loads(block)]
+    apart = any(near == 1 and (far is None or abs(far) > count) for near, far in steps)
+    if count & (count - 1) == 0 and apart:
         return 0  # a short vector each, where lanes would have to be gathered
     return count if own and beside and placed_loads(block) == list(body_loads(block)) else 0
-
-
-def _reads_far(block: Block, lane: Var, before: Var, count: int) -> bool:
-    """Whether what follows an element is read next to it, and the next `count` from elsewhere."""
-    steps = [(stride_in(x, lane, block), stride_in(x, before, block)) for x in body_loads(block)]
-    return any(near == 1 and (far is None or abs(far) > count) for near, far in steps)
 
 
 def _is_written_out(block: Block, count: int | None) -> bool:
@@ -197,10 +193,13 @@ def spatial_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[SpatialPlan]:
     read = [load.buffer for load in body_loads(block)]
     written = "float32" if store is None else store.buffer.dtype
     lanes = max(cpu.lanes(), cpu.elements(written, *(buffer.dtype for buffer in read)))
+    lane, places = _lane(block), [i for load in body_loads(block) for i in load.indices]
+    again = 1 if lane is None else period(places, lane, cpu.registers // 2)
+    widths = tuple(n * again * lanes for n in (1, 2, 4, 8))
     options = {
-        "vector": ((lanes, 2 * lanes, 4 * lanes, 8 * lanes), 4 * lanes),
+        "vector": (widths, max(widths[0], 4 // again * widths[0])),
         "threads": threads(cpu, cycles),
-        **(stores(sch, group.block, cpu) if _lane(block) is not None else {}),
+        **(stores(sch, group.block, cpu) if lane is not None else {}),
     }
     names = frozenset(buffer.name for buffer in read)
     return [SpatialPlan(group, cpu, options, cycles, names, sch.copy())]

@@ -112,6 +112,8 @@ def rows_of_registers(sch: Schedule, block: Block, cpu: Cpu, grows: bool = False
     if any(stride_in(n, lane, block) not in (0, 1) for n in reads):
         return None
     kinds = [store.buffer.dtype, *(load.buffer.dtype for load in reads)]
+    if 2 * known[-1] <= cpu.elements(*kinds):
+        return None  # vectors would be as short
     item = max(map(dtype.itemsize, kinds))
     if not cpu.worth_threads(one_thread([block], cpu)):
         return None  # ends of rows take the time

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from math import gcd
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import gcd, lcm
 
 from tensorir import dtype as dt
 from tensorir.arith.analyzer import Analyzer
-from tensorir.expr import Expr, Load, Var, const, int_value
-from tensorir.visit import substitute
+from tensorir.expr import BinOp, Expr, Load, Var, const, int_value
+from tensorir.visit import substitute, variables, walk_exprs
 
 
 def slope(e: Expr, var: Var, analyzer: Analyzer) -> int | None:
     """How much `e` grows where `var` grows by one, if that is one number everywhere."""
     return int_value(analyzer.simplify(substitute(e, {var: var + 1}) - e))
+
+
+def period(indices: Iterable[Expr], var: Var, most: int) -> int:
+    """Steps of `var` after which each quotient and remainder in `indices` has grown by one number,
+    from wherever it was: 3 for `v // 3`, 5 for `v * 4 % 5`; 1 where these are more than `most`."""
+    found = 1
+    for part in (part for index in indices for part in walk_exprs(index)):
+        if isinstance(part, BinOp) and part.op in ("//", "%") and var in variables(part):
+            divisor, step = int_value(part.b), slope(part.a, var, Analyzer())
+            found = lcm(found, (divisor or most + 1) // gcd(divisor or 1, step or 1))
+    return found if found <= most else 1
 
 
 class Together:

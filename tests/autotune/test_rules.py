@@ -444,3 +444,30 @@ def test_parts_of_pixels_fill_vectors(name, shape, dtype):
     assert vector >= min(16, shape[1] * shape[2])
     given = [np.random.default_rng(n).integers(0, 50, shape).astype(dtype) for n in (0, 1)]
     np.testing.assert_array_equal(build(sch, "c -threads=1")(*given), reference(func, *given)[0])
+
+
+AT_QUOTIENTS = {
+    "nearest": (3, lambda x, i, j: x[i // 3, j // 3]),
+    "clamped": (2, lambda x, i, j: x[i // 2, j // 2] + x[i // 2, te.min(j // 2 + 1, 599)]),
+    "both ends": (2, lambda x, i, j: x[i, te.max(te.min((j - 1) // 2, 599), 0)]),
+    "resampled": (7, lambda x, i, j: x[i, j * 4 // 7] * 2),
+    "remainders": (5, lambda x, i, j: x[i, j % 5 + j // 5]),
+    "both": (6, lambda x, i, j: x[i, j // 3] + x[i, j * 3 // 6]),
+}
+
+
+@pytest.mark.parametrize("name", AT_QUOTIENTS)
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+def test_lanes_of_quotients_are_known_in_long_rows(name, dtype):
+    """Rows that are too long to be written out were gathered element by element: vectors begin
+    where what they read has the same lanes as the one before."""
+    steps, read = AT_QUOTIENTS[name]
+    x = te.placeholder((3, 700), dtype, name="x")
+    y = te.compute((3, 1181), lambda i, j: read(x, i, j).astype(dtype), name="y")
+    func = te.create_prim_func([x, y], name="resized")
+    sch = default_schedule(func, "c -threads=1")
+    vectors = sch.state.loop(sch.get_loops("y")[-1]).const_extent
+    assert vectors % steps == 0
+    given = np.random.default_rng(0).integers(0, 50, (3, 700)).astype(dtype)
+    made = build(sch, "c -threads=1")(given)
+    np.testing.assert_array_equal(made, reference(func, given)[0])

@@ -287,6 +287,9 @@ VI, VJ = Var("i"), Var("j")
         ("not i + j < 1", (1, None), (-2, None)),
         ("3 - i < j", (4, None), (1, None)),
         ("not 5 <= 0 - i - j", (-4, None), (-7, None)),
+        ("(i * 4 + j) // 2 + 1 <= 9", (None, 4), (None, 5)),
+        ("3 <= (i * 4 + j) // 2", (2, None), (1, None)),
+        ("0 - (i * 4 - j + 9) // 2 // 5 < 2", (-4, None), (-4, None)),
     ],
 )
 def test_solve(text: str, sure: object, possible: object) -> None:

@@ -104,6 +104,7 @@ def solve(
     form = slack(condition)
     if form is None:
         return None
+    form = _multiplied(form, lambda used: var in used and not used.isdisjoint(inner))
     own: list[tuple[Expr, int]] = []
     rest, least, most = Linear({}, form.const), 0, 0
     for atom, coef in form.terms.items():
@@ -125,6 +126,23 @@ def solve(
         return None
     term, coef = own[0]
     return _range(term, coef, rest.shifted(least)), _range(term, coef, rest.shifted(most))
+
+
+def _multiplied(form: Linear, mixed: Callable[[set[Var]], bool]) -> Linear:
+    """A form that is non-negative where `form` is, without a quotient of `mixed` variables.
+
+    rewrite:
+        0 <= rest - x // 4    ->  0 <= rest * 4 + 3 - x
+        0 <= rest + x // 4    ->  0 <= rest * 4 + x
+    """
+    for atom, coef in form.terms.items():
+        divisor = int_value(atom.b) if isinstance(atom, BinOp) and atom.op == "//" else None
+        if isinstance(atom, BinOp) and divisor and divisor > 0 and abs(coef) == 1:
+            if mixed(set(variables(atom))):
+                whole = form.plus(of_atom(atom), -coef).scaled(divisor)
+                whole = whole.shifted(divisor - 1 if coef < 0 else 0)
+                return _multiplied(whole.plus(linear(atom.a), coef), mixed)
+    return form
 
 
 def _range(term: Expr, coef: int, rest: Linear) -> Range:
