@@ -59,7 +59,7 @@ def _order_class(
     """ "bitwise", or "reassociated" where the sums of the program are not those of `definition`."""
     original = _definitions(definition, [block for block, _ in inner])
     for block, loops in inner:
-        if not _order_matters(block):
+        if not order_matters(block):
             continue
         known = original.get(block.name)
         same = known is not None and _same_terms(known, block)
@@ -83,7 +83,7 @@ def _definitions(definition: PrimFunc, found: list[Block]) -> dict[str, Block]:
     return {**named, **copies}
 
 
-def _order_matters(block: Block) -> bool:
+def order_matters(block: Block) -> bool:
     """Whether a float is computed from what the reduction has so far, other than by selecting."""
     if not block.is_reduction:
         return False

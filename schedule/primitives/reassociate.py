@@ -39,4 +39,4 @@ def reassociate(state: State, block: str) -> tuple[State, None]:
         "parts that could be added one by one",
     )
     assert made is not None
-    return with_value(state, block, made), None
+    return with_value(state, block, made, made.dtype), None

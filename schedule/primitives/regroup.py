@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
+from schedule.analysis.looked_for import looked_for
 from schedule.analysis.numerics import REGROUPED
 from schedule.analysis.products import products
 from schedule.analysis.uses import written
@@ -35,6 +36,8 @@ def regroup(
         - there is such a product in it, of three or more factors that do not read what the block
           writes, and of no int64, which must not overflow on the way
         - the groups have each of its factors once, and none is empty
+        - the block is a sum of floats, or no block compares, by `==`, floats that are computed
+          elsewhere with what is made of its result: these are rounded alike
     """
     node = state.block(block)
     store = node.body
@@ -59,18 +62,25 @@ def regroup(
     made = _product(parts)
     if made is meant.whole:
         return state, None
+    place = looked_for(state, block) if dtype.is_float(dtype.element(made.dtype)) else None
+    require(
+        place is None,
+        block,
+        f"block {place!r} compares by == with what is made of the result of block {block!r}, and "
+        "would not find what is rounded otherwise",
+    )
     value = transform(store.value, lambda e: made if e is meant.whole else None)
-    return with_value(state, block, value), None
+    return with_value(state, block, value, made.dtype), None
 
 
-def with_value(state: State, block: str, value: Expr) -> State:
-    """A block that stores its only value by other operations, which round otherwise where they are
-    of floating-point numbers: then the function says so."""
+def with_value(state: State, block: str, value: Expr, of: str) -> State:
+    """A block that stores its only value by other operations on numbers of the type `of`, which
+    round otherwise where these are floats: then the function says so."""
     node = state.block(block)
     changed = state.replace(
         state.block_path(block), replace(node, body=replace(node.body, value=value))
     )
-    if not dtype.is_float(dtype.element(value.dtype)):
+    if not dtype.is_float(dtype.element(of)):
         return changed
     marked = {**state.func.attrs, REGROUPED: True}
     return State(replace_func(changed.func, attrs=marked))

@@ -69,7 +69,8 @@ class Words:
         """`text` in these words.
 
         A name after "block" or "reader" is that of a block, and otherwise what is of this name.
-        Quoted names are names; others, as in lists of loops, if they could be no English word.
+        Quoted names are names; others, as in lists of loops, between commas, or if they could be no
+        English word.
         """
         parts = AFTER_BLOCK.split(hint_text(text) or "")
         for n, part in enumerate(parts):
@@ -81,7 +82,8 @@ class Words:
 
 AFTER_BLOCK = re.compile(r"(\b(?:blocks?|readers?|follow) '\w+'(?:(?:, | and )'\w+')*)")
 QUOTED = re.compile(r"'(\w+)'")
-NAMES = re.compile(r"'(\w+)'|\b((?=\w*[_\d])[A-Za-z_]\w*)\b")
+LISTED = r"(?<=[:,] )(\w+)(?=[,;]|$)"
+NAMES = re.compile(rf"'(\w+)'|\b((?=\w*[_\d])[A-Za-z_]\w*)\b|{LISTED}")
 
 
 def _said(found: re.Match[str], tables: Sequence[Mapping[str, str]]) -> str:

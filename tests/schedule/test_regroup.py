@@ -10,6 +10,7 @@ from refusal import refused
 from small_programs import make_sum, value
 
 from schedule import Schedule
+from schedule.library import find_contraction
 from schedule.requests.candidates import candidates
 from tensorir import interpret, te
 
@@ -98,3 +99,44 @@ def test_what_is_proposed_is_possible():
     assert len(found) == 3
     for request in found:
         sch.copy().regroup(*request)
+
+
+def extremes():
+    """The place of the largest product of a row, of three factors."""
+    a, b = te.placeholder((4, 9), name="A"), te.placeholder((9,), name="B")
+    k = te.reduce_axis(9, name="k")
+    best = te.compute((4,), lambda i: te.argmax(a[i, k] * b[k] * a[i, k], axis=k), name="C")
+    sch = Schedule(te.create_prim_func([a, b, best], name="extremes"))
+    sch.use_algorithm("C", "two_pass_argmax")
+    return sch
+
+
+def test_what_is_looked_for_is_rounded_as_it_is_where_it_is_found():
+    """Neither where the largest is computed, nor where it is looked for, also by way of copies."""
+    sch = extremes()
+    words = "would not find what is rounded otherwise"
+    for block in ("C_maximum", "C_place"):
+        refused(sch.regroup, block, [[0, 2], [1]], match=f"'C_place' compares by == .* {words}")
+    sch.cache_write("C_maximum", "C_maximum", "local")
+    refused(sch.regroup, "C_maximum", [[0, 2], [1]], match=words)
+    assert not find_contraction(sch, "C_maximum").products
+
+
+def test_an_extreme_of_what_was_computed_before_is_found_however_that_is_rounded(check):
+    a, b = te.placeholder((4, 9), name="A"), te.placeholder((9,), name="B")
+    k = te.reduce_axis(9, name="k")
+    c = te.compute((4, 9), lambda i, j: a[i, j] * b[j] * a[i, j], name="C")
+    best = te.compute((4,), lambda i: te.argmax(c[i, k], axis=k), name="D")
+    sch = Schedule(te.create_prim_func([a, b, best], name="extremes"))
+    sch.use_algorithm("D", "two_pass_argmax")
+    sch.regroup("C", [[0, 2], [1]])
+    check(sch, compiled=False)
+
+
+def test_floats_in_a_value_of_integers_are_told_of():
+    """What a comparison of products gives is an integer, and depends on how they are rounded."""
+    a, b = te.placeholder((5,), name="A"), te.placeholder((5,), name="B")
+    c = te.compute((5,), lambda i: te.select(a[i] * b[i] * a[i] < b[i], 1, 0), name="C")
+    sch = Schedule(te.create_prim_func([a, b, c], name="smaller"))
+    sch.regroup("C", [[0, 2], [1]])
+    assert sch.numerics == "reassociated"

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from schedule.analysis.looked_for import looked_for
 from schedule.analysis.products import products
 from schedule.library.contraction.again import loads_of
 from schedule.library.contraction.axes import (
@@ -116,7 +117,7 @@ def _find(
         block, last or block, tuple(axes), tuple(n for n, a in enumerate(axes) if a.reduce),
         tuple(_operands(sch, store, found, reader, padding)), sums, stored, operations_of(store),
         tuple(tuple(reader.steps(number)) for number in numbers_of(store.value)),
-        products=tuple(_products(store, found)),
+        products=tuple(p for p in _products(store, found) if not looked_for(sch.state, block)),
         expressions=tuple(expressions_of(node, store, found)),
         repeated=prod(int_value(it.extent) or 1 for it in node.iters if it.var in still)
         if still else 0,
@@ -187,8 +188,7 @@ def _as_stored_by(sch: Schedule, node: Block, sums: Store, last: str) -> Store:
         i: own for i, own in zip(reads[0].indices, sums.indices) if isinstance(i, Var)
     }
     swap.update((it.var, const(0)) for it in user.iters if int_value(it.extent) == 1)
-    rest = plain - set(swap)
-    if rest:
+    if plain - set(swap):
         raise NoContraction(f"stage {last!r} has axes that {node.name!r} does not have")
     return Store(store.buffer, tuple(substitute(i, swap) for i in store.indices), store.value)
 
