@@ -64,7 +64,7 @@ class MemoryEmitter(ProductEmitter):
             # Of a loop over the lanes gcc makes one, through memory.
             usual = f"    return ({vector}){{{', '.join(f'p[at[{i}]]' for i in range(lanes))}}};"
             native = gathered(dt.with_lanes(buffer.dtype, lanes), index.dtype)
-            if native is not None and not self.on_arm:
+            if native is not None and native.feature == "GATHERS" and not self.on_arm:
                 self.declarations.setdefault(native.feature, GATHERS)
             body = self.native_or(native, "    return $;", usual)
             pointer = f"const {self.type_name(buffer.dtype)} *p"
