@@ -40,8 +40,8 @@ class Rules:
     copies    from the device, a schedule and two blocks: how often the first one computes elements
               of the second one that is inlined into it
     anywhere  whether `rest` takes stages that store elsewhere than at their variables
-    prepare   from a schedule and the device: what is done to a program before groups are found;
-              returns the blocks for which primitives refuse that, and for each what, and why
+    prepare   from a schedule, the device and what `stages` take: what is done before groups are
+              found; returns the blocks for which primitives refuse that, and for each what, and why
     finish    from a schedule and the device: what is done to it after all plans; returns what
               primitives refuse of that, and why
     least     from a schedule, groups of it, the device and cycles that are enough: cycles that plans

@@ -8,7 +8,7 @@ axis.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from autotune.rules.effort import one_thread
@@ -122,10 +122,10 @@ def _columns(block: Block, sizes: Sequence[int], cpu: Cpu) -> int:
     return max(n for n in sizes if n == sizes[2] or apart and n <= most)
 
 
-def lay_out_states(sch: Schedule, cpu: Cpu) -> Refused:
+def lay_out_states(sch: Schedule, cpu: Cpu, taken: Collection[str] = ()) -> Refused:
     """Put the time among the axes of states where what reads them most has it, so that neither side
-    goes across memory. The last scans first, since these may read what others make. Returns the
-    steps whose states stay as they are, and why."""
+    goes across memory, those `taken` aside. The last scans first, since these may read what others
+    make. Returns the steps whose states stay as they are, and why."""
     refused: Refused = {}
     for name in map(str, reversed(sch.get_blocks())):
         block = sch.state.block(name)
@@ -135,7 +135,7 @@ def lay_out_states(sch: Schedule, cpu: Cpu) -> Refused:
         buffer = store.buffer
         readers = [sch.state.block(user) for user in sch.get_consumers(name)]
         readers = [user for user in readers if user is not block and body_loads(user, buffer)]
-        if not readers or buffer in sch.func.params:
+        if not readers or buffer in sch.func.params or name in taken:
             continue
         reader = max(readers, key=lambda user: (not user.is_reduction, instances(user)))
         at = max(_before_time(reader, load) for load in body_loads(reader, buffer))

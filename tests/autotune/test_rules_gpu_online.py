@@ -11,7 +11,7 @@ import pytest
 from autotune import default_schedule
 from autotune.gpu.count import works_of
 from autotune.gpu.work import cycles
-from autotune.rules import default_sketch
+from autotune.rules import choose, default_sketch
 from autotune.rules.alternatives import first_start, reductions, with_algorithm
 from autotune.rules.generate import sketches_of
 from autotune.rules.gpu.move import bound_works
@@ -39,6 +39,10 @@ TARGET = Target.parse("cuda -arch=sm_90a")
 EMULATOR = "cuda-emulator -arch=sm_90a"
 
 
+def planned_by_default(func):
+    return choose(func, device_of(TARGET), None, ()).sketch
+
+
 def attention(heads, queries, keys, features):
     shapes = ((heads, queries, features), *[(heads, keys, features)] * 2)
     given = [te.placeholder((1, *s), name=n) for s, n in zip(shapes, "qkv")]
@@ -53,6 +57,26 @@ def test_scores_are_in_no_memory():
     sector, tiles = 32 // 4, -(-queries // 128)
     moved = heads * features * (2 * queries + 2 * tiles * keys)
     assert work.sectors == pytest.approx(moved / sector, rel=0.02)
+
+
+def heads_inside(batch, queries, keys, heads, features):
+    """Attention of arrays whose heads are behind their rows, of scores that one block makes."""
+    shapes = ((batch, queries, heads, features), *[(batch, keys, heads, features)] * 2)
+    q, k, v = (te.placeholder(shape, name=name) for name, shape in zip("qkv", shapes))
+    a, z = te.reduce_axis(features, name="a"), te.reduce_axis(keys, name="z")
+    scores = te.compute(
+        (batch, heads, queries, keys), lambda b, h, i, j: te.sum(q[b, i, h, a] * k[b, j, h, a], a)
+    )
+    weights = ops.softmax(scores)
+    out = te.compute(q.shape, lambda b, i, h, c: te.sum(weights[b, h, i, z] * v[b, z, h, c], z))
+    return te.create_prim_func([q, k, v, out])
+
+
+def test_stages_of_the_kernel_stay_as_they_are():
+    """Scores that a stage of it alone reads were stored as that reads them, by a plan of their own
+    that cannot tell its time: the definition was the default."""
+    sketch = planned_by_default(heads_inside(2, 512, 512, 16, 64))
+    assert [plan.name for plan in sketch.plans] == ["online"]
 
 
 @pytest.mark.parametrize(("heads", "tried"), [(2048, 1), (1, 1), (36, len(LIKELY))])
