@@ -11,6 +11,7 @@ from tensorir.analysis.block_accesses import Access, accesses
 from tensorir.analysis.independence import Unit, asked, placed_units
 from tensorir.buffer import Buffer
 from tensorir.func import PrimFunc
+from tensorir.parts import touched
 from tensorir.stmt import Block, For, ForKind, Seq, Stmt
 from tensorir.visit import loads, walk
 
@@ -68,6 +69,11 @@ class Kernel:
         for loop in self.threads:
             found.setdefault(loop.thread or "", loop)
         return found
+
+    @cached_property
+    def written(self) -> frozenset[Buffer]:
+        """The buffers that any of its statements writes."""
+        return frozenset([b for s in walk(self.stmt) for b, _, is_write in touched(s) if is_write])
 
     @cached_property
     def units(self) -> list[Unit]:

@@ -13,9 +13,11 @@ from functools import lru_cache
 from math import prod
 
 from tensorir.analysis.independence import analyzer_of, ranges
+from tensorir.buffer import Buffer
 from tensorir.errors import VerifyError
 from tensorir.expr import binary
 from tensorir.func import PrimFunc
+from tensorir.parts import buffers_in
 from tensorir.rewrite.rectangular import largest_value
 from tensorir.scalars import SizeRanges
 from tensorir.stmt import Block, For, ForKind, If, Stmt
@@ -54,7 +56,9 @@ def thread_fault(func: PrimFunc, before: PrimFunc | None = None) -> Fault | None
         if fault is not None:
             return fault
     changed = [kernel for kernel in (*kernels, *was) if kernel.stmt not in known]
-    return memory_fault(func, kernels, dict.fromkeys(b for k in changed for b in k.uses))
+    touched = frozenset[Buffer]().union(*[buffers_in(kernel.stmt) for kernel in changed])
+    used = dict.fromkeys(b for k in kernels if k.threads for b in k.uses if b in touched)
+    return memory_fault(func, kernels, used)
 
 
 def check_thread_loops(func: PrimFunc) -> None:

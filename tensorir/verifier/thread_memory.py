@@ -16,7 +16,7 @@ the first of them does alone. So two of them meet only within one loop over thre
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from tensorir.analysis.block_accesses import reduces
@@ -26,12 +26,14 @@ from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Var
 from tensorir.func import PrimFunc
+from tensorir.parts import buffers_in
 from tensorir.passes.facts.lifetimes import keeps_to_itself
 from tensorir.scalars import Scalar
 from tensorir.stmt import For, Stmt
 from tensorir.targets.thread_axes import AXES, BLOCK_AXES
 from tensorir.verifier.kernels import Fault, Kernel, Use, kernel_of
 from tensorir.verifier.thread_parts import part_of
+from tensorir.visit import variables
 
 OWNERS = {
     "local": (AXES, "belongs to one thread"),
@@ -50,8 +52,8 @@ def memory_fault(
     """Why threads may not use those of `buffers` that the program writes as they do; None if they
     may."""
     for buffer in buffers:
-        users = [kernel for kernel in kernels if buffer in kernel.uses]
-        if not any([use.access.is_write for kernel in users for use in kernel.uses[buffer]]):
+        users = [kernel for kernel in kernels if buffer in buffers_in(kernel.stmt)]
+        if not any([buffer in kernel.written for kernel in users]):
             continue
         bound = [kernel for kernel in users if kernel.threads]
         if len(bound) > 1 and buffer.scope != "global":
@@ -103,16 +105,17 @@ def _owners(
     """Whether all that is touched of an element is touched by one owner of such memory."""
     uses = kernel.uses[buffer]
     around = _around(uses)
-    first: Fault | None = None
-    for depth in _frames(scope, around):
+    found: Fault | None = None
+    for depth in _frames(scope, uses, around, axes):
         frame = around[:depth]
         framed = {loop.thread for loop in frame}
         fault = _by_elements(func, kernel, uses, frame, [a for a in axes if a not in framed])
         if fault is None:
             if depth == 0 or keeps_to_itself(func, around[depth - 1].var, buffer):
                 return None
-        first = first or fault
-    return first
+        if depth == 0 or found is None:
+            found = fault
+    return found
 
 
 def _divides(kernel: Kernel, axis: str) -> bool:
@@ -129,13 +132,22 @@ def _around(uses: Sequence[Use]) -> tuple[For, ...]:
     return around
 
 
-def _frames(scope: str, around: Sequence[For]) -> Iterator[int]:
-    """How many of the loops around all uses may form a frame: none, or up to one over threads."""
-    yield 0
+def _frames(
+    scope: str, uses: Sequence[Use], around: Sequence[For], axes: Sequence[str]
+) -> list[int]:
+    """How many of the loops around all uses may form a frame: none, or up to one over threads. What
+    is likely to prove it comes first: none where each index of what is written speaks of the owner,
+    which that of a tile that others copy too does not."""
+    frames = [0]
     if scope != "global":
-        for depth, loop in enumerate(around, 1):
-            if loop.thread is not None:
-                yield depth
+        frames += [depth for depth, loop in enumerate(around, 1) if loop.thread is not None]
+    told = all([_speaks_of(use, axis) for use in uses if use.access.is_write for axis in axes])
+    return frames if told else frames[::-1]
+
+
+def _speaks_of(use: Use, axis: str) -> bool:
+    loop = use.over(axis)
+    return loop is None or any([loop.var in variables(i) for i in use.access.in_loops()])
 
 
 def _by_elements(
