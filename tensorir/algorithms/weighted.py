@@ -49,7 +49,7 @@ def _sum_of(block: Block, op: str) -> Sum | None:
     spatial = variables_of(block, IterKind.SPATIAL)
     if len(own) != len(store.indices) or set(own) != set(spatial) or len(set(own)) != len(own):
         return None
-    if old not in (value.a, value.b) or not dt.is_float(store.buffer.dtype):
+    if old not in {value.a, value.b} or not dt.is_float(store.buffer.dtype):
         return None
     term = value.b if value.a is old else value.a
     return Sum(block, store.buffer, own, *_along_one(reduced, term))

@@ -12,6 +12,7 @@ from autotune.rules.group import find_groups
 from autotune.rules.inlined import inline_stages
 from schedule import Schedule
 from schedule.library import Contraction, find_contraction, with_result_on_axes
+from schedule.library.contraction.again import with_own_buffer
 from schedule.library.contraction.places import layout
 from tensorir import PrimFunc, TensorIRError, dtype, ops, te
 from tensorir.te.promotion import promote
@@ -194,6 +195,23 @@ def test_operands_may_have_types_that_no_type_holds(types):
     (found,) = contractions(te.create_prim_func([a, b, c], name="mixed"))
     assert [operand.buffer for operand in found.operands] == ["A", "B"]
     assert max(len(e.reads) for e in found.expressions) == 2
+
+
+@pytest.mark.parametrize("types", APART, ids="-".join)
+def test_choices_between_such_operands_are_read_apart(types):
+    """Whether what is chosen is the load itself is asked of choices of the other type too."""
+    a, b = (te.placeholder((8, 8), type_, name=name) for type_, name in zip(types, "AB"))
+    k = te.reduce_axis(8, name="k")
+
+    def term(i):
+        chosen = te.select(i < 2, a[i, k], b[i, k].astype(types[0])).astype("float32")
+        return te.sum(chosen + b[k, i].astype("float32"), axis=k)
+
+    func = te.create_prim_func([a, b, te.compute((8,), term, name="C")], name="chosen")
+    (found,) = contractions(func)
+    for n, operand in enumerate(found.operands):
+        if operand.buffer == "B":
+            with_own_buffer(Schedule(func), found, n)
 
 
 @pytest.mark.parametrize("channels", [1, 2, 8])

@@ -22,6 +22,13 @@ READS = {
     "windows": lambda a, i, j, k: a[i + k, j],
     "groups": lambda a, i, j, k: a[j, i // 2 * 3 + k],
     "backwards": lambda a, i, j, k: a[3 - i, k],
+    "parts": lambda a, i, j, k: a[j, j * 4 + i],
+    "parts_first": lambda a, i, j, k: a[j * 3 + k, j],
+    "twice": lambda a, i, j, k: a[i, i],
+    "along": lambda a, i, j, k: a[i, i * 3 + k],
+    "across": lambda a, i, j, k: a[j, j + k],
+    "halves": lambda a, i, j, k: a[k // 2, j * 2 + k],
+    "halves_twice": lambda a, i, j, k: a[j * 2 + k // 2, j],
 }
 """Ways to read a matrix of 7 rows and 12 columns at i < 4, j < 2, k < 3."""
 
@@ -108,3 +115,21 @@ def test_panels_are_written_in_their_order_and_rows_are_read_in_theirs(order, wi
     assert moves(lane, node.body.indices[-1])
     assert moves(lane if order[-1] == "j" else row, load.indices[-1])
     assert sch.state.loop(around[0]).kind == ForKind.PARALLEL
+
+
+@pytest.mark.parametrize("size", [lambda n: n, lambda n: 2 * n + 1, lambda n: (n + 3) // 4])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_axes_whose_size_is_computed_can_be_packed(rows, size):
+    """What is packed by parts of such a size is stored at no variable of the copy."""
+    n = te.var("n")
+    a, b = te.placeholder((rows, size(n)), name="A"), te.placeholder((n,), name="B")
+    k = te.reduce_axis(rows, name="k")
+    c = te.compute((size(n),), lambda i: te.sum(a[k, i] * 2.0, axis=k), name="C")
+    sch = Schedule(te.create_prim_func([a, b, c]))
+    found = library.find_contraction(sch, "C")
+    (axis,) = found.spatial
+    (n,) = [n for n, o in enumerate(found.operands) if o.buffer == "A"]
+    pack(sch, found, Pack(n, axis, 4), found.written, True)
+    verify(sch.func)
+    x, y = np.arange(rows * size(9), dtype="float32").reshape(rows, -1), np.ones(9, "float32")
+    np.testing.assert_array_equal(interpret(sch.func, x, y)[0], 2 * x.sum(0))

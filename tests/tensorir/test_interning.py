@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import threading
 import weakref
+
+from source_tree import SOURCES, label, tree_of
 
 from tensorir import Analyzer, Buffer, Load, Var, const, walk_exprs
 from tensorir.interning import _entries
@@ -79,3 +82,17 @@ def test_copies_of_an_analyzer_share_conclusions_until_one_learns_more():
     assert known.prove(condition) and not first.prove(condition)
     known.bind(i, 16)
     assert first.assuming(condition).bounds(i) == (0, 3)
+
+
+def test_operands_are_looked_for_in_sets():
+    """`in` of a tuple compares by `==`, which has no type for an int32 and a uint64."""
+    wrong = [
+        f"{label(path)}:{node.lineno}"
+        for path in SOURCES
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn))
+        for among in node.comparators
+        if isinstance(among, (ast.Tuple, ast.List))
+        if any(isinstance(e, ast.Attribute) and e.attr in ("a", "b", "value") for e in among.elts)
+    ]
+    assert not wrong

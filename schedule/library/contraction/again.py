@@ -61,7 +61,7 @@ def _place(node: Block, load: Load) -> list[int]:
     assert isinstance(store, Store)
     found = {store.value: list[int]()}
     for e in walk_exprs(store.value, into=lambda e: not isinstance(e, Load)):
-        keeps = isinstance(e, Select) and load in (e.a, e.b) and variables(e) == variables(load)
+        keeps = isinstance(e, Select) and load in {e.a, e.b} and variables(e) == variables(load)
         if e is load or (keeps and [x.has_loads for x in e.operands].count(True) == 1):
             return found[e]
         for n, part in enumerate(e.operands):

@@ -45,7 +45,7 @@ def pack(sch: Schedule, c: Contraction, what: Pack, steps: tuple[int, ...], para
     own = digits_read(sch.state.block(c.block), c, load, sch.state.analyzer())
     rest: list[tuple[int, str]] = []  # what else is read, with the step that it belongs to
     for at in range(len(indices)):
-        if not any(text.startswith(f"d{at}") for text in own.values()):
+        if not any(text.split()[0] == f"d{at}" for text in own.values()):
             used = [steps.index(n) for n in steps if operand.dims[at][n] != 0]
             rest.append((min(used, default=-1), f"d{at}"))
     for n, axis in enumerate(c.axes):
@@ -71,16 +71,15 @@ def pack(sch: Schedule, c: Contraction, what: Pack, steps: tuple[int, ...], para
 
 
 def _read(sch: Schedule, c: Contraction, operand: Operand) -> list[Load]:
-    node = sch.state.block(c.block)
-    return [load for load in body_loads(node) if load.buffer.name == operand.buffer]
+    return [x for x in body_loads(sch.state.block(c.block)) if x.buffer.name == operand.buffer]
 
 
 def _fills(operand: Operand, own: Mapping[Digit, str]) -> bool:
     """Whether all of each dimension that digits are parts of is read, so that these give back the
     place of each element and leave none out."""
     for at, size in enumerate(operand.shape):
-        here = [d.extent for d, text in own.items() if text.startswith(f"d{at}")]
-        if here and None not in (size, *here) and prod(n or 1 for n in here) != size:
+        here = [d.extent or 0 for d, text in own.items() if text.strip("(").startswith(f"d{at}")]
+        if here and size is not None and prod(here) not in (0, size):
             return False
     return True
 
@@ -105,8 +104,9 @@ def _finish(sch: Schedule, copier: str, row: int, parallel: bool) -> None:
     """The loops of the copy, in the order of the panels: whole vectors, or blocks of a few rows
     along the dimension `row`, if any, where what is read is contiguous: these are transposed."""
     loops = loops_by_dimension(sch, copier)
-    lane, *outer = dict.fromkeys(loop for loop in reversed(loops) if loop is not None)
-    outer.reverse()  # dimensions of one element have no loops
+    if not any(loops):  # none is of a dimension alone, as of a size that is computed
+        return
+    *outer, lane = [*dict.fromkeys(filter(None, reversed(loops)))][::-1]
     if own_loops(sch, copier) != [*outer, lane]:
         sch.reorder(*outer, lane)
     rows = (row and loops[row]) or (outer or [lane])[-1]

@@ -261,7 +261,7 @@ class _Edges:
     def vanishes(self, store: Store, mine: Load, condition: Expr) -> bool:
         """Whether a sum is as it was where the condition does not hold: the term is zero there."""
         value = store.value
-        if not isinstance(value, BinOp) or value.op != "+" or mine not in (value.a, value.b):
+        if not isinstance(value, BinOp) or value.op != "+" or mine not in {value.a, value.b}:
             return False
         term = value.b if value.a is mine else value.a
         return self.zero(term, condition)
