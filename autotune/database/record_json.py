@@ -38,14 +38,16 @@ def plain(value: Any, depth: int = 0) -> Any:
     """`value` with tuples as lists, the floats JSON does not have as text, and readable texts."""
     if isinstance(value, str):
         return value if value.isascii() else readable(value)
-    if depth > DEEPEST:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if value is None or isinstance(value, int):  # most values, and mappings take long to tell
+        return value
+    if depth >= DEEPEST:
         raise DatabaseError(f"a record must not have more than {DEEPEST} levels of lists")
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {str(name): plain(item, depth + 1) for name, item in value.items()}
     if isinstance(value, (tuple, list)):
         return [plain(item, depth + 1) for item in value]
+    if isinstance(value, Mapping):
+        return {str(name): plain(item, depth + 1) for name, item in value.items()}
     return value
 
 

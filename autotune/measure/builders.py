@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import threading
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from queue import SimpleQueue
 from typing import Any
 
 from autotune.measure.process import Reply, WorkerProcess, warn_once
-from autotune.measure.scoring import OTHER_SPACE
+from autotune.measure.scoring import KEPT, OTHER_SPACE
 
 
 class BuilderPool:
@@ -25,29 +27,32 @@ class BuilderPool:
         self._workers = [WorkerProcess(start_message, env, warn_once) for _ in range(jobs)]
         self._limits = limits
         self._restart_every = restart_every
+        self._scored: list[deque[str]] = [deque(maxlen=KEPT) for _ in range(jobs)]
 
     @property
     def jobs(self) -> int:
         return len(self._workers)
 
     def request(self, messages: Sequence[Mapping[str, Any]]) -> list[Reply]:
-        """The reply to each message, in order, each from the first worker that is free."""
-        free: SimpleQueue[WorkerProcess] = SimpleQueue()
-        for worker in self._workers:
-            free.put(worker)
+        """The reply to each message, in order, each from the first worker that is free; of a
+        candidate from the one that has told its features, if that is free soon enough."""
+        waiting = Waiting([_candidates(message) for message in messages], self._scored)
+        replies: dict[int, Reply] = {}
 
-        def one(message: Mapping[str, Any]) -> Reply:
-            worker = free.get()
-            try:
+        def work(number: int) -> None:
+            worker = self._workers[number]
+            while (at := waiting.take(number)) is not None:
                 if worker.candidates >= self._restart_every:
                     worker.kill()
-                return worker.request(message, self._limits)
-            finally:
-                free.put(worker)
+                replies[at] = worker.request(messages[at], self._limits)
+                if messages[at].get("op") == "features":
+                    self._scored[number].extend(_candidates(messages[at]))
 
         pool = ThreadPoolExecutor(len(self._workers), thread_name_prefix="build")
         try:
-            return list(pool.map(one, messages))
+            for done in [pool.submit(work, n) for n in range(min(self.jobs, len(messages)))]:
+                done.result()
+            return [replies[at] for at in range(len(messages))]
         except BaseException:
             for worker in self._workers:
                 worker.interrupt()
@@ -59,6 +64,45 @@ class BuilderPool:
     def close(self) -> None:
         for worker in self._workers:
             worker.close()
+
+
+class Waiting:
+    """Messages that no worker has taken.
+
+    wanted  the candidates of each message
+    scored  those that each worker has told the features of: it has their schedules
+    """
+
+    def __init__(
+        self, wanted: Sequence[Collection[str]], scored: Sequence[Collection[str]]
+    ) -> None:
+        self._wanted, self._left = wanted, set(range(len(wanted)))
+        self._scored = [set(each) for each in scored]
+        self._lock = threading.Lock()
+
+    def take(self, worker: int) -> int | None:
+        """The position of the next message for a worker; None where none is left. What others
+        have schedules of comes last, and of that what they would come to last."""
+        own = self._scored[worker]
+        others = set[str]().union(*(s for n, s in enumerate(self._scored) if n != worker))
+
+        def order(at: int) -> tuple[int, int]:
+            if not own.isdisjoint(self._wanted[at]):
+                return 0, at
+            return (1, at) if others.isdisjoint(self._wanted[at]) else (2, -at)
+
+        with self._lock:
+            if not self._left:
+                return None
+            at = min(self._left, key=order)
+            self._left.remove(at)
+            return at
+
+
+def _candidates(message: Mapping[str, Any]) -> list[str]:
+    """The candidates that a message speaks of, as texts."""
+    found = message["candidates"] if "candidates" in message else [message.get("candidate")]
+    return [json.dumps(each) for each in found if each is not None]
 
 
 def elsewhere(replies: Sequence[Reply]) -> list[int]:

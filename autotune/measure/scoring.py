@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,6 +46,9 @@ def wanted_features(
     return features
 
 
+KEPT = 128
+"""Schedules that a worker keeps: those that are measured are among the last that were scored."""
+
 OTHER_SPACE = "other_space"
 """The status of a worker's answer about candidates of a space that it does not know."""
 
@@ -80,6 +84,7 @@ class Scoring:
         self.space = make_space(parse(definition), device, numerics, constants=constants)
         self.extract = wanted_features(resolved, constants, numerics)
         self.outline = outline(self.space, resolved)
+        self._build = lru_cache(KEPT)(self.space.build)
 
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """The features of the candidates in `message`, unless its space is another one."""
@@ -89,7 +94,7 @@ class Scoring:
         if message["outline"] != self.outline:
             return {"status": OTHER_SPACE}
         scored = [
-            score(self.space, self.extract, Candidate.from_json(each), scheduled_program)
+            score(self._build, self.extract, Candidate.from_json(each), scheduled_program)
             for each in message["candidates"]
         ]
         return {
@@ -106,7 +111,7 @@ class Scoring:
 
         if message["outline"] != self.outline:
             return None
-        return self.space.build(Candidate.from_json(message["candidate"]))
+        return self._build(Candidate.from_json(message["candidate"]))
 
 
 def scored_of(rows: Sequence[Any]) -> list[Scored]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from autotune.cost_model import CostModel
 from autotune.space import Candidate, Space
 from schedule import Refusal
+
+if TYPE_CHECKING:
+    from schedule import Schedule
 
 ENOUGH = 4
 """Trials of a sketch before it may be given up."""
@@ -112,7 +115,7 @@ class SearchState:
     def features(self, space: Space, candidate: Candidate) -> np.ndarray | None:
         """The candidate's features, from memory if it was built before; None if it is refused."""
         if candidate not in self._features:
-            self._note(candidate, score(space, self.extract, candidate, self.identify))
+            self._note(candidate, score(space.build, self.extract, candidate, self.identify))
         return self._features[candidate]
 
     def prepare(self, space: Space, candidates: Sequence[Candidate]) -> None:
@@ -189,7 +192,7 @@ class SearchState:
 
 
 def score(
-    space: Space,
+    build: Callable[[Candidate], Schedule],
     extract: Callable[[Any], np.ndarray],
     candidate: Candidate,
     identify: Callable[[Any], str] | None = None,
@@ -197,7 +200,7 @@ def score(
     """The features of a candidate and its program, or why its schedule is refused. Other errors
     than that are mistakes, of rules or of the project, and end a search."""
     try:
-        built = space.build(candidate)
+        built = build(candidate)
         row = np.asarray(extract(built), dtype=np.float32)
     except Refusal as error:
         return Scored(None, error.headline)

@@ -10,11 +10,13 @@ import pytest
 
 from autotune.cost_model import make_cost_model
 from autotune.measure import Measurer
+from autotune.measure.builders import Waiting
 from autotune.measure.process import Reply
-from autotune.measure.scoring import outline, scheduled_program, wanted_features
+from autotune.measure.scoring import Scoring, outline, scheduled_program, wanted_features
 from autotune.rules import default_candidates, make_space
 from autotune.search import SearchState, evolutionary
 from autotune.search.state import MANY, score
+from autotune.space import Space
 from backends import resolve
 from tensorir import Costs, device_of, ops, te
 from tests.brief import BRIEF
@@ -33,7 +35,7 @@ def linear(symbolic: bool = True):
 def scored(space, extract, count, seed=0):
     rng = random.Random(seed)
     candidates = [space.sample(rng) for _ in range(count)]
-    return candidates, [score(space, extract, c, scheduled_program) for c in candidates]
+    return candidates, [score(space.build, extract, c, scheduled_program) for c in candidates]
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +87,30 @@ def test_workers_are_renewed_for_what_they_build_alone():
         built = pool.request([{"op": "build", "text": str(func)}] * 4)
         assert [reply.data["status"] for reply in built] == ["ok"] * 4
         assert [worker.pid for worker in pool._workers] != pids[0]
+
+
+def test_who_has_scored_a_candidate_builds_it():
+    """Its schedule is there; who has nothing left takes what another would come to last."""
+    scored = [["a", "b", "c", "d"], ["e"]]
+    wanted = [["e"], ["x"], ["a"], ["b"], [], ["c"]]
+    waiting = Waiting(wanted, scored)
+    assert [waiting.take(0), waiting.take(1), waiting.take(0)] == [2, 0, 3]
+    assert [waiting.take(1), waiting.take(1), waiting.take(1)] == [1, 4, 5]
+    assert waiting.take(0) is waiting.take(1) is None
+
+
+def test_a_candidate_that_was_scored_is_not_scheduled_again(monkeypatch):
+    built = []
+    build = Space.build
+    monkeypatch.setattr(Space, "build", lambda self, c: built.append(c) or build(self, c))
+    scoring = Scoring(str(linear(symbolic=False)), str(TARGET), (), "mixed")
+    candidate = scoring.space.sample(random.Random(0))
+    message = {"outline": scoring.outline}
+    answer = scoring.answer({**message, "candidates": [candidate.as_json()]})
+    assert answer["status"] == "ok"
+    found = scoring.schedule({**message, "candidate": candidate.as_json()})
+    assert found is not None and built == [candidate]
+    assert scheduled_program(found) == answer["rows"][0][2]
 
 
 @pytest.mark.parametrize(
@@ -153,7 +179,7 @@ class TestSearch:
 
     def test_are_the_same(self):
         alone, _, one = self.proposals(None)
-        together, asked, two = self.proposals(lambda s, e, cs: [score(s, e, c) for c in cs])
+        together, asked, two = self.proposals(lambda s, e, cs: [score(s.build, e, c) for c in cs])
         assert alone == together
         assert asked and min(asked) >= MANY
         assert one.refusals == two.refusals and one.builds == two.builds
