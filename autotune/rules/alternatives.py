@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from autotune.rules.group import Refused
 from autotune.rules.inlined import join_epilogue
-from schedule import Schedule, ScheduleError
+from schedule import BlockRef, Schedule, ScheduleError, library
 from tensorir import Algorithm, PrimFunc, allows, known_algorithms
 
 if TYPE_CHECKING:
@@ -61,10 +61,8 @@ def other_algorithms(numerics: str, device: Device, asked: bool = True) -> list[
 
 
 def with_algorithm(start: Start, block: str, algorithm: str) -> Start | None:
-    """`start` with one more block computed by an algorithm; None where it is for something else.
-
-    What follows such a block elementwise becomes part of its last stage.
-    """
+    """`start` with one more block computed by an algorithm, and what follows it elementwise made
+    part of its last stage; None where the algorithm is for something else."""
     key = block, algorithm
     if key not in start._with:
         start._with[key] = _using(start, block, algorithm)
@@ -74,8 +72,10 @@ def with_algorithm(start: Start, block: str, algorithm: str) -> Start | None:
 def _using(start: Start, block: str, algorithm: str) -> Start | None:
     sch = start.schedule.copy()
     try:
-        last = sch.use_algorithm(block, algorithm)
+        last: BlockRef | None = sch.use_algorithm(block, algorithm)
     except ScheduleError:
+        last = library.gpu.use_on_axes(sch, block, algorithm)
+    if last is None:
         return None
     refused = start.refused | join_epilogue(sch, last)
     name = f"{algorithm}({block})"

@@ -44,8 +44,8 @@ class Rules:
               found; returns the blocks for which primitives refuse that, and for each what, and why
     finish    from a schedule and the device: what is done to it after all plans; returns what
               primitives refuse of that, and why
-    least     from a schedule, groups of it, the device and cycles that are enough: cycles that plans
-              take together, so that what cannot be the fastest program need not be planned
+    least     from a schedule, groups of it, the device and cycles that are enough: cycles that
+              plans take together, so that what cannot be the fastest program need not be planned
     general   for searches: from a schedule, some blocks, the device and those of the blocks that
               are to be inlined without tuning, to a plan of nests with all choices open
     """

@@ -43,7 +43,8 @@ FORMS = {
     ),
     "attention": (
         program(ops.attention, *[(2, 16, 512, 64)] * 3),
-        ("split last", "split reduce", "split reduce, inputs too", "unit first", "unit last"),
+        ("split last", "split reduce", "split reduce, inputs too", "unit first", "unit last",
+         "fused output"),
     ),
 }  # fmt: skip
 """Programs, and forms of them, which are all there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from math import inf
 
 import numpy as np
@@ -39,10 +40,6 @@ TARGET = Target.parse("cuda -arch=sm_90a")
 EMULATOR = "cuda-emulator -arch=sm_90a"
 
 
-def planned_by_default(func):
-    return choose(func, device_of(TARGET), None, ()).sketch
-
-
 def attention(heads, queries, keys, features):
     shapes = ((heads, queries, features), *[(heads, keys, features)] * 2)
     given = [te.placeholder((1, *s), name=n) for s, n in zip(shapes, "qkv")]
@@ -59,24 +56,49 @@ def test_scores_are_in_no_memory():
     assert work.sectors == pytest.approx(moved / sector, rel=0.02)
 
 
-def heads_inside(batch, queries, keys, heads, features):
-    """Attention of arrays whose heads are behind their rows, of scores that one block makes."""
-    shapes = ((batch, queries, heads, features), *[(batch, keys, heads, features)] * 2)
-    q, k, v = (te.placeholder(shape, name=name) for name, shape in zip("qkv", shapes))
+def heads_inside(batch, queries, keys, heads, features, packed=(False, False)):
+    """Attention of arrays whose heads are behind their rows, of scores that one block makes; heads
+    of what is read, and of the result, may be one dimension with their features."""
+
+    def shape(rows, packed):
+        return (batch, rows, heads * features) if packed else (batch, rows, heads, features)
+
+    def at(x, b, i, h, c):
+        return x[b, i, h * features + c] if packed[0] else x[b, i, h, c]
+
+    def mixed(b, i, h, c):
+        return te.sum(weights[b, h, i, z] * at(v, b, z, h, c), axis=z)
+
+    rows = {"q": queries, "k": keys, "v": keys}
+    q, k, v = (te.placeholder(shape(n, packed[0]), name=name) for name, n in rows.items())
     a, z = te.reduce_axis(features, name="a"), te.reduce_axis(keys, name="z")
     scores = te.compute(
-        (batch, heads, queries, keys), lambda b, h, i, j: te.sum(q[b, i, h, a] * k[b, j, h, a], a)
+        (batch, heads, queries, keys),
+        lambda b, h, i, j: te.sum(at(q, b, i, h, a) * at(k, b, j, h, a), axis=a),
     )
     weights = ops.softmax(scores)
-    out = te.compute(q.shape, lambda b, i, h, c: te.sum(weights[b, h, i, z] * v[b, z, h, c], z))
-    return te.create_prim_func([q, k, v, out])
+
+    def element(b, i, *c):
+        return mixed(b, i, *((c[0] // features, c[0] % features) if packed[1] else c))
+
+    return te.create_prim_func([q, k, v, te.compute(shape(queries, packed[1]), element)])
 
 
-def test_stages_of_the_kernel_stay_as_they_are():
-    """Scores that a stage of it alone reads were stored as that reads them, by a plan of their own
-    that cannot tell its time: the definition was the default."""
-    sketch = planned_by_default(heads_inside(2, 512, 512, 16, 64))
+@pytest.mark.parametrize("packed", [*product((False, True), repeat=2)])
+def test_heads_may_be_anywhere(packed, cache):
+    """Scores that a stage of the kernel alone reads were stored as that reads them, by a plan of
+    their own that cannot tell its time; rows of several heads lay in the same banks; and a result
+    of several heads side by side was no sum weighted by a softmax."""
+    func = heads_inside(2, 512, 512, 16, 64, packed)
+    sketch = choose(func, device_of(TARGET), None, ()).sketch
     assert [plan.name for plan in sketch.plans] == ["online"]
+    (work,) = works_of(sketch.build(sketch.values()).func, device_of(TARGET))
+    assert work.wavefronts <= 1.01 * work.free
+    func = heads_inside(1, 19, 131, 3, 5, packed)
+    sch = default_schedule(func, EMULATOR)
+    arrays = numbers(func)
+    made = build(sch, f"{EMULATOR} -check=races,bounds,uninitialised", cache=cache)(*arrays)
+    np.testing.assert_allclose(made, reference(func, *arrays)[0], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(("heads", "tried"), [(2048, 1), (1, 1), (36, len(LIKELY))])

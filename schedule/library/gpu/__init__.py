@@ -1,5 +1,6 @@
 """Derived schedules for GPUs, written only with primitives."""
 
+from schedule.library.gpu.blockwise.on_axes import use_on_axes
 from schedule.library.gpu.blockwise.online import Online, OnlineRows, online, online_rows
 from schedule.library.gpu.boxes import Boxes, boxes
 from schedule.library.gpu.columns import Columns, columns
@@ -64,6 +65,7 @@ __all__ = [
     "transpose",
     "turned_reads",
     "turned_rows",
+    "use_on_axes",
     "values_fetched",
     "ways_apart",
     "whole",

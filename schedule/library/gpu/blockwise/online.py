@@ -143,7 +143,7 @@ class _Online(Stages):
                 continue
             copy = str(sch.cache_read(name, load.buffer.name, "shared"))
             sch.compute_at(copy, self.time if used & moves else grid[-1])
-            if load.indices[last_axis(load.buffer)] in terms:  # lanes read of different rows
+            if variables(load.indices[last_axis(load.buffer)]) & {*terms}:  # lanes have other rows
                 self.align(copy, Gpu.access_bytes)
             found.append(copy)
         return found
