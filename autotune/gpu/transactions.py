@@ -22,7 +22,13 @@ def wavefronts_of(
     address: Values, running: Values, bytes_each: int, gpu: Gpu
 ) -> tuple[float, float]:
     """Turns of the banks of shared memory, and how many there would be without conflicts: all lanes
-    at once, or halves or quarters where each has 8 or 16 bytes."""
+    at once, or halves or quarters where each has 8 or 16 bytes. Warps that differ by where they
+    begin alone, as most do, meet in as many banks: one of them is looked at."""
+    least = address.min(axis=1, keepdims=True)
+    beyond = address - least // gpu.bank_bytes * gpu.bank_bytes
+    alike = len(address) if running.all() and (beyond == beyond[:1]).all() else 1
+    if alike > 1:
+        address, running = beyond[:1], running[:1]
     parts = max(1, bytes_each // gpu.bank_bytes)
     words = np.where(running, address // gpu.bank_bytes, -1).astype(np.int32)  # half to sort
     if parts > 1:
@@ -33,7 +39,7 @@ def wavefronts_of(
     bank = words % gpu.banks + gpu.banks * np.arange(len(words))[:, None]
     turns = np.bincount(bank[first], minlength=gpu.banks * len(words))
     most = turns.reshape(-1, gpu.banks).max(axis=1)
-    return float(most.sum()), float((most > 0).sum())
+    return float(alike * most.sum()), float(alike * (most > 0).sum())
 
 
 def _distinct(rows: Values) -> Values:

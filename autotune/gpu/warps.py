@@ -105,14 +105,13 @@ class Launch:
                 warp = place
             else:
                 known[var] = place
-        thread = warp * self.gpu.warp + np.arange(self.gpu.warp)
-        left = thread
+        threads = left = np.arange(count * self.gpu.warp).reshape(count, self.gpu.warp)
         for var, extent in self.inner:  # x is the fastest
-            known[var] = left % extent
+            known[var] = (left % extent)[warp[:, 0]]
             left = left // extent
         free = {v for axis in loops for v in variables(axis.extent)} | self.sizes
         known.update({var: np.asarray(size(var)) for var in free if var not in known})
-        return Warps(known, thread < self.threads, total / max(1, len(chosen)))
+        return Warps(known, (threads < self.threads)[warp[:, 0]], total / max(1, len(chosen)))
 
 
 def _drawn(blocks: int, inside: Sequence[int]) -> Values:

@@ -231,7 +231,7 @@ def _grouped(elements: Any, first: Any, span: int) -> Met:
     if not len(elements):
         return Met(elements, first, first)
     bits = int(first.max()).bit_length()
-    pairs = np.sort((elements << bits) | first)
+    pairs = np.sort((elements << bits) | first, kind="stable")  # which finds what is in order
     elements, first = pairs >> bits, pairs & ((1 << bits) - 1)
     starts = np.flatnonzero(np.r_[True, elements[1:] != elements[:-1]])
     ends = np.r_[starts[1:], len(elements)] - 1
