@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator
 from math import prod
 
 from autotune.device import Cpu
+from autotune.estimate.nests import SYMBOLIC
 from schedule import library
 from tensorir import dtype
 
@@ -28,16 +29,17 @@ ROWS = 4
 def kept_nests(
     c: library.Contraction, cpu: Cpu, constants: Collection[str] = (), bitwise: bool = False
 ) -> Iterator[library.NestPlan]:
-    """Nests that read the largest operand in its order; none if the second cache holds it for the
-    uses of its elements, for contractions with symbolic sizes, and where `constants` hold it, which
-    are packed in the order in which they are read."""
-    whole = all(digit.whole and digit.extent for axis in c.axes for digit in axis.digits)
+    """Nests that read the largest operand in its order; none if the second cache may hold it for
+    the uses of its elements, where a symbolic axis is not around all others, and where `constants`
+    hold it, which are packed in the order in which they are read."""
+    whole = all(digit.whole for axis in c.axes for digit in axis.digits)
     if not c.operands or not c.reduced or c.repeated or not whole:
         return
-    at = max(range(len(c.operands)), key=lambda n: prod(size or 0 for size in c.operands[n].shape))
+    assumed = [prod(size or SYMBOLIC for size in o.shape) for o in c.operands]
+    at = assumed.index(max(assumed))
     if c.operands[at].buffer in constants:
         return
-    sizes = [axis.extent or 1 for axis in c.axes]
+    sizes = [axis.extent or 1 for axis in c.axes]  # a task has one of a symbolic axis
     strides = [step or 0 for step in c.operands[at].strides]
     rows = [n for n in c.spatial if strides[n] == 0]
     uses = prod(sizes[n] for n in rows)
@@ -48,6 +50,8 @@ def kept_nests(
     steps = c.written if bitwise else tuple(sorted(c.reduced, key=lambda n: -strides[n]))
     order = tuple(sorted(c.spatial, key=lambda n: (strides[n] == 0, -strides[n])))
     near = [n for n in reversed(order) if 0 < strides[n] < max(strides[m] for m in c.reduced)]
+    if any(c.axes[n].extent is None for n in (*near, *rows, *c.reduced)):
+        return
     terms = c.axes[steps[-1]].digits[-1].extent or 1  # parts of other variables have no order
     depths = [few for few in DEPTHS if terms % few == 0]
     room = cpu.kept_bytes(1 if uses <= ROWS else 2) // dtype.itemsize(c.sums.dtype) // uses

@@ -4,9 +4,9 @@ whose result is turned, and all that is computed of several such arrays.
 The work goes by square tiles, which are read in vectors, transposed in registers, and written in
 vectors. Tiles follow each other along what is read, within bands, so that whole lines are used
 while they are in the cache, and so are the entries of the page tables; but along what is written
-where that is parts of lines from memory, which stores wait for longer than loads do. Where more is
-read along the other axis than is written, tiles are computed in its order, with what their rows
-share in registers, and the results alone are turned.
+where that is parts of lines from memory and stores wait for what is left of lines (`Costs.piece`).
+Where more is read along the other axis than is written, tiles are computed in its order, with what
+their rows share in registers, and the results alone are turned.
 """
 
 from __future__ import annotations
@@ -123,9 +123,10 @@ def transposed_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TransposedPl
     parts = side >= line and _in_parts(block, store, read, cpu)
     half = max(4, min(side, line) // 2)  # every other one of a row is in one line
     sizes = {lanes, max(4, lanes // 2), half, side}
+    waits = parts and cpu.costs.piece > 0
     options = {
-        "tile": (tuple(sorted(sizes)), half if parts and not ahead else side),
-        "band": (BANDS, 1 if parts else 64 if bytes_each > 1 else 16),
+        "tile": (tuple(sorted(sizes)), half if waits and not ahead else side),
+        "band": (BANDS, 1 if waits else 64 if bytes_each > 1 else 16),
         "threads": threads(cpu, cycles),
         **stores(sch, group.block, cpu, whole=not parts),
     }
@@ -152,8 +153,7 @@ def _in_parts(block: Block, store: Store, read: Var, cpu: Cpu) -> bool:
 
 
 def _read_along(block: Block, turned: Sequence[Load], written: Var, most: int) -> Var | None:
-    """The one variable along which all loads go through neighbours in memory, or such as are up to
-    `most` elements apart."""
+    """The one variable along which all loads go through elements at `most` so many apart."""
     found = set()
     for load in turned:
         steps = {it.var: stride_in(load, it.var, block) for it in block.iters}

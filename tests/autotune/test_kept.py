@@ -200,6 +200,33 @@ def test_sums_that_wait_are_one_threads_own_whoever_reads_them(scaled: bool) -> 
     assert isinstance(store, Store) and store.buffer.scope == "local"
 
 
+@pytest.mark.parametrize("of", [lambda n: local(3, n, 7, 3), lambda n: vectors(n, 13, 137)])
+def test_symbolic_axes_around_all_others_have_such_nests(
+    of: Callable[[Any], PrimFunc], cache: ObjectCache
+) -> None:
+    """Each task has one value of them: the nests of one that is known to be 1, which go on."""
+    func = of(te.var("n"))
+    base, c = prepared(func)
+    found = list(kept_nests(c, CPUS[1]))
+    assert found and all(plan.depth for plan in found)
+    assert any(plan.depth for _, plan in plans(c, CPUS[1]))
+    sch = base.copy()
+    make_nest(sch, c, found[0])
+    kernel = build(sch, CPUS[1].target, cache=cache)
+    for size in (1, 3):
+        known = of(size)
+        rng = np.random.default_rng(size)
+        args = [rng.integers(-4, 5, p.const_shape).astype(p.dtype) for p in known.inputs]
+        np.testing.assert_array_equal(kernel(*args), reference(known, *args)[0])
+
+
+def test_symbolic_axes_inside_others_or_that_share_the_operand_have_no_such_nests() -> None:
+    n = te.var("n")
+    inside = [local_last(3, n, 3, 2), vectors(3, n, 137), vectors(3, 13, n), rows(3, n, 150)]
+    for func in (*inside, rows(n, 64, 4096)):
+        assert not list(kept_nests(prepared(func)[1], CPUS[1]))
+
+
 def test_operands_that_are_used_again_or_constant_are_not_read_so() -> None:
     several, one = prepared(rows(5, 64, 64))[1], prepared(local(3, 2, 7, 3))[1]
     assert not list(kept_nests(several, CPUS[0])) and list(kept_nests(one, CPUS[0]))
