@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from backends.c.emit.counts import CountEmitter
 from backends.c.emit.native import GATHERS, gathered
-from backends.c.emit.products import ProductEmitter
 from backends.c.emit.streaming import FENCE, stream_text
 from backends.emit.expressions import ATOM, COMPARE, UNARY, Text
 from tensorir import Buffer, Cast, Expr, Load, PrimFunc, Ramp, Stmt, Store, Target, int_value, walk
 from tensorir import dtype as dt
 
 
-class MemoryEmitter(ProductEmitter):
+class MemoryEmitter(CountEmitter):
     """Adds loads and stores of vectors to the emitter."""
 
     def __init__(self, func: PrimFunc, target: Target) -> None:

@@ -11,6 +11,7 @@ from tensorir import dtype as dt
 from tensorir.arith import Analyzer
 from tensorir.expr import (
     BinOp,
+    Cast,
     Const,
     Expr,
     binary,
@@ -51,18 +52,23 @@ def combined(op: str, a: Expr, b: Expr, count: int, analyzer: Analyzer) -> Expr 
 
 
 def compared(
-    op: str, index: Expr, left: Remainder | None, other: Expr, count: int, swapped: bool = False
-) -> Expr | None:
+    op: str, index: Expr, left: Remainder | None, other: Expr, count: int, analyzer: Analyzer,
+    swapped: bool = False,
+) -> Expr | None:  # fmt: skip
     """A comparison of indices at one distance, or of what a number has `left` of indices, with one
-    number in integers as narrow as elements of which there are so many; None for others."""
+    number in integers as narrow as elements of which there are so many; None for others. Numbers
+    that were as narrow need no limits, and indices stay what they are in other iterations."""
     step = int_value(index.stride) if isinstance(index, Ramp) else None
     span = 0 if step is None else step * (count - 1)
     bits = _bits_for(abs(span) + 1, count)
     if isinstance(index, Ramp) and step is not None and bits is not None:
         narrow = f"int{bits}"
-        number: Expr = Ramp(const(0, narrow), const(step, narrow), count)
+        small = _as_narrow(other, index.base, span, narrow, analyzer)
+        base = const(0, narrow) if small is None else cast(narrow, index.base)
+        number: Expr = Ramp(base, const(step, narrow), count)
         low, high = index.base + (min(0, span) - 1), index.base + (max(0, span) + 1)
-        limit = minimum(maximum(other, low), high) - index.base
+        far = minimum(maximum(other, low), high) - index.base
+        limit = far if small is None else small
     elif left is not None:
         number, narrow = left.lanes, dt.element(left.lanes.dtype)
         limit = minimum(maximum(other, -1), left.divisor)
@@ -70,6 +76,17 @@ def compared(
         return None
     sides = number, Broadcast(cast(narrow, limit), count)
     return binary(op, *(sides[::-1] if swapped else sides))
+
+
+def _as_narrow(other: Expr, base: Expr, span: int, narrow: str, analyzer: Analyzer) -> Expr | None:
+    """What was converted to `other`, if that and all lanes from `base` on fit in a narrow type."""
+    least, most = dt.int_limits(narrow)
+    low, high = analyzer.bounds(base)
+    if not isinstance(other, Cast) or not dt.is_int(other.a.dtype) or low is None or high is None:
+        return None
+    ends = dt.int_limits(other.a.dtype)
+    known = min(low, low + span, ends[0]), max(high, high + span, ends[1])
+    return other.a if least <= known[0] and known[1] <= most else None
 
 
 def remainder(index: Expr, divisor: int | None, count: int) -> Remainder | None:

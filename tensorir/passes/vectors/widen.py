@@ -259,9 +259,10 @@ class Lanes:
         if e.op not in COMPARISONS:
             return None
         if dt.lanes(b.dtype) == 1:
-            return compared(e.op, a, self._remainder(e.a), b, self.count)
+            return compared(e.op, a, self._remainder(e.a), b, self.count, self.analyzer)
         if dt.lanes(a.dtype) == 1:
-            return compared(e.op, b, self._remainder(e.b), a, self.count, swapped=True)
+            left = self._remainder(e.b)
+            return compared(e.op, b, left, a, self.count, self.analyzer, swapped=True)
         return None
 
     def _remainder(self, e: Expr) -> Remainder | None:
