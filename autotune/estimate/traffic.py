@@ -154,8 +154,9 @@ def far_operands(c: library.Contraction, cpu: Cpu, times: int = 1) -> list[int]:
 
 
 def with_requests(c: library.Contraction, cpu: Cpu, plan: library.NestPlan) -> library.NestPlan:
-    """The nest that asks ahead for operands that the second cache does not hold, by far where the
-    processor is in time: it is late where elements are converted or rows of a tile share them."""
+    """The nest that asks ahead for operands that the second cache does not hold, if that pays, and
+    by far where the processor is in time: it is late where elements are converted or rows of a tile
+    share them."""
     found, asked = [], set()
     in_time = far_operands(c, cpu, BEYOND)
     for n in far_operands(c, cpu):
@@ -164,6 +165,9 @@ def with_requests(c: library.Contraction, cpu: Cpu, plan: library.NestPlan) -> l
             continue
         rows = (m for m in c.spatial if m != plan.lane and o.strides[m] == 0)
         uses = prod(plan.tile[m] for m in rows)
+        vectors = uses * LINE / dtype.itemsize(o.dtype) / plan.lanes
+        if not cpu.asks_ahead(vectors / cpu.costs.units, 1):
+            continue
         if uses > 1 or o.converted or n in in_time:
             asked.add(o.buffer)  # once, however many of its elements a term reads
             found.append((n, AHEAD if uses == 1 else AHEAD // 2))

@@ -13,12 +13,14 @@ from math import prod
 from autotune.rules.effort import arithmetic
 from autotune.rules.group import attempt, instances, size
 from schedule import LoopRef, Schedule
-from tensorir import ForKind, Load, Store, body_loads
+from tensorir import Block, Cpu, ForKind, Load, Store, body_loads
 
 
-def ask_ahead(sch: Schedule, stages: Sequence[str], task: LoopRef, rows: bool) -> dict[str, str]:
-    """Spread requests over the costliest stage of a task: for what the last stage writes in this
-    task, and with `rows` for what the first stage that reads an argument reads in the next task.
+def ask_ahead(
+    sch: Schedule, stages: Sequence[str], task: LoopRef, rows: bool, results: bool
+) -> dict[str, str]:
+    """Spread requests over the costliest stage of a task: with `rows` for what the first stage that
+    reads an argument reads in the next task, with `results` for what the last one writes in this.
     Returns what cannot be asked for, as rows that have no constant size, or are not whole.
     """
     loop, refused = _busiest_loop(sch, stages), dict[str, str]()
@@ -30,12 +32,20 @@ def ask_ahead(sch: Schedule, stages: Sequence[str], task: LoopRef, rows: bool) -
         for load in arguments_read_once(sch, block):
             asked.setdefault(load.buffer.name, (block, 1))
     store = sch.state.block(last).body
-    if isinstance(store, Store) and store.buffer in sch.func.params:
+    if results and isinstance(store, Store) and store.buffer in sch.func.params:
         asked[store.buffer.name] = last, 0
     for buffer, (block, distance) in asked.items():
         what = f"{buffer!r} asked for ahead"
         attempt(refused, what, sch.spread_prefetch, block, buffer, task, loop, distance)
     return refused
+
+
+def asking_pays(stages: Sequence[Block], cpu: Cpu, item: int) -> bool:
+    """Whether a stage before the last computes so long on elements of so many bytes that the lines
+    of as many as the first one reads can come meanwhile."""
+    most = max(instances(block) * arithmetic(block) for block in stages[:-1])
+    cycles = most * item / cpu.vector_bytes / cpu.costs.units
+    return cpu.asks_ahead(cycles, instances(stages[0]) * item / cpu.line_bytes)
 
 
 def arguments_read_once(sch: Schedule, block: str) -> list[Load]:

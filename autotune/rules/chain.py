@@ -18,12 +18,14 @@ from math import prod
 from typing import Any
 
 from autotune.choices import Choice
+from autotune.rules.ahead import asking_pays
 from autotune.rules.chain_nest import SIDE_BY_SIDE, ChainNest
 from autotune.rules.common_reads import read_in_common
 from autotune.rules.effort import one_thread
 from autotune.rules.find_chain import Chain, find_chains, last_reduce
 from autotune.rules.group import Group, Refused, size
 from autotune.rules.plan import NoPlan, OpenPlan, Plan, Values, threads, tried
+from autotune.rules.stores import stores
 from autotune.rules.transposed import placing_plan
 from autotune.streams import Column
 from schedule import Schedule, library
@@ -129,8 +131,10 @@ def _plan(base: Schedule, sch: Schedule, chain: Chain, cpu: Cpu) -> ChainPlan:
         options |= {"vector": (vectors, vector), "rows": (rows, row)}
     else:
         fits = chain.item * usual * (chain.kept + 3 * chain.written) <= cpu.kept_bytes(2)
-        asked = ("rows", "results", "none"), "rows" if fits else "results"
-        options |= {"rows": (rows, usual), "ahead": asked}
+        pays = asking_pays([blocks(name) for name in chain.stages], cpu, chain.item)
+        asked = ("rows" if fits else "results") if pays else "none"
+        options |= {"rows": (rows, usual), "ahead": (("rows", "results", "none"), asked)}
+        options |= stores(sch, chain.last, cpu)
     options["threads"] = threads(cpu, cycles)
     return ChainPlan(
         Group(chain.last), cpu, options, cycles, chain, base, together, _after(sch, chain, cpu)

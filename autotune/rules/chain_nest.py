@@ -29,6 +29,7 @@ class ChainNest:
         self.rows = values.get("rows", 1)
         self.width, self.vector = values["width"], values.get("vector", 0)
         self.ahead, self.parallel = values.get("ahead", "none"), values["threads"] == "parallel"
+        self.stream = values.get("stores") == "stream"
         self.stages = list(chain.stages)
         self.last = chain.stages[-1]
         self.refused: dict[str, str] = {}
@@ -53,9 +54,12 @@ class ChainNest:
         if writers:
             _align_rows(sch, self.stages, chain.lanes)
         self.merge_passes([block for block in self.stages if self.is_long(block)])
+        past = self.stream and attempt(
+            self.refused, "stores past the caches", sch.stream, self.last
+        )
         if self.ahead != "none":
             rows = self.ahead == "rows"
-            self.refused.update(ask_ahead(sch, self.stages, self.task, rows))
+            self.refused.update(ask_ahead(sch, self.stages, self.task, rows, not past))
         if self.parallel:
             sch.parallel(shared)
 

@@ -17,7 +17,7 @@ TRIALS = 64
 """Trials where nothing else says when to end."""
 
 CONVERGED = "converged"
-ROOFLINE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*% of roofline\s*")
+ROOFLINE = r"\s*(\d+(?:\.\d+)?)\s*% of roofline\s*"
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Budget:
         until    None, "converged", or "95% of roofline" with any share
         """
         limit = math.inf if seconds is None else number("seconds", seconds, 0)
-        match = ROOFLINE.fullmatch(until) if isinstance(until, str) else None
+        match = re.fullmatch(ROOFLINE, until) if isinstance(until, str) else None
         share = float(match[1]) / 100 if match else 0.0
         if until is not None and until != CONVERGED and not 0 < share <= 1:
             raise TensorIRError(

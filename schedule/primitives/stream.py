@@ -19,8 +19,9 @@ def stream(state: State, block: str, buffer: str | int = 0) -> tuple[State, None
 
     That saves reading every line before it is written, about a third of the traffic of a copy, and
     leaves the caches to other data. It costs dearly where the buffer is read again soon. Whole
-    aligned vectors are streamed, others are stored as usual; the meaning is unchanged. `buffer`
-    is a name or the position among the buffers that the block writes.
+    aligned vectors are streamed, where pages are filled in order also those that begin 16 bytes
+    into a line; others are stored as usual. The meaning is unchanged. `buffer` is a name or the
+    position among the buffers that the block writes.
 
     rewrite:  stream("C", "C")
         for i in vectorized(4096):            attrs({"stream": ["C"]})

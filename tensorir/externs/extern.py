@@ -26,7 +26,7 @@ from tensorir.errors import TensorIRError
 Array = np.ndarray[Any, Any]
 Sizes = Mapping[str, int]
 
-_ARRAY = re.compile(r"\(\s*((?:[A-Za-z_]\w*\s*(?:,\s*[A-Za-z_]\w*\s*)*)?)\)")
+_ARRAY = r"\(\s*((?:[A-Za-z_]\w*\s*(?:,\s*[A-Za-z_]\w*\s*)*)?)\)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class ExternFunc:
         """Raise TensorIRError for a declaration that does not hold together."""
         self.require(bool(self.name) and self.name.isprintable(), "a name is a word")
         self.require(self.signature.count("->") == 1, f"{self.signature!r} is no signature")
-        rest = _ARRAY.sub("", self.signature)
+        rest = re.sub(_ARRAY, "", self.signature)
         self.require(not rest.replace("->", "").strip(", "), f"{self.signature!r} is no signature")
         self.require(bool(self.outputs), "its signature has no output")
         self.require(bool(self.dtypes), "it has no combination of dtypes")
@@ -157,7 +157,7 @@ def held_dtype(dtype: str) -> np.dtype[Any]:
 
 
 def _arrays(text: str) -> tuple[tuple[str, ...], ...]:
-    found = _ARRAY.findall(text)
+    found = re.findall(_ARRAY, text)
     return tuple(tuple(name.strip() for name in row.split(",") if name.strip()) for row in found)
 
 

@@ -28,6 +28,8 @@ class Costs:
     stall      reading a vector that was just written in parts
     beside     share by which rows that are read side by side come later, each time they double
     l2, l3, memory   a line of 64 bytes from there, as it comes in order
+    late       share of the time of such lines that requests ahead save, where hardly anything is
+               computed meanwhile: some processors' own do so
     copy, copy_turned  an element that is packed in order, or against it, in vectors and near;
                `alone`: one that is moved by itself, `fill`: one of a padded image, `passed`: one
                that a thread computes and another one reads
@@ -60,6 +62,7 @@ class Costs:
     l2: float = 0.05
     l3: float = 3.4
     memory: float = 28.0
+    late: float = 0.0
     copy: float = 0.3
     copy_turned: float = 0.7
     alone: float = 12.0
@@ -74,7 +77,7 @@ class Costs:
     start: float = 8000.0
 
 
-TWO_UNITS = Costs(units=2.0, ports=2.0, narrow=1.0, piece=7.5)
+TWO_UNITS = Costs(units=2.0, ports=2.0, narrow=1.0, piece=7.5, late=0.5)
 """Of processors with arithmetic in half precision (Golden Cove and its successors): two units and
 two ports of 64 bytes each. A stencil of two rows takes half as long again as one of single rows
 where results begin 16 bytes into a line, as NumPy's do, and as long where they begin with one."""

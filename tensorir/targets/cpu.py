@@ -25,6 +25,8 @@ class Cpu:
     page_bytes: ClassVar[int] = 4096
     """Of memory that the processor's own prefetching keeps to; lines so far apart share a set of
     the first-level cache."""
+    busy: ClassVar[float] = 0.25
+    """The share of a line's time from memory that arithmetic takes from which on memory rests."""
 
     target: Target
     costs: Costs = field(default_factory=Costs)
@@ -69,6 +71,12 @@ class Cpu:
     def worth_threads(self, cycles: float) -> bool:
         """Whether what takes one thread so long is worth starting the others for."""
         return cycles >= self.costs.start
+
+    def asks_ahead(self, cycles: float, lines: float) -> bool:
+        """Whether to ask ahead for lines of memory beside so many cycles of arithmetic. Beside few
+        of them memory never rests: requests take the place of loads, unless the processor's own
+        come too late."""
+        return self.costs.late > 0 or cycles >= self.busy * lines * self.costs.memory
 
     @property
     def vector_bytes(self) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from backends.c.emit.counts import CountEmitter
 from backends.c.emit.native import GATHERS, gathered
 from backends.c.emit.streaming import FENCE, stream_text
@@ -16,6 +18,13 @@ class MemoryEmitter(CountEmitter):
     def __init__(self, func: PrimFunc, target: Target) -> None:
         super().__init__(func, target)
         self.streamed = frozenset(func.attrs.get("stream", ()))
+
+    @cached_property
+    def long_runs(self) -> frozenset[str]:
+        """The streamed buffers that are filled in order, of which lines may be stored in pieces."""
+        from backends.c.emit.long_runs import long_runs  # few programs stream anything
+
+        return long_runs(self.func)
 
     def memory_type(self, dtype: str) -> str:
         """The name of the vector type of a value in memory, which needs no alignment there."""
@@ -104,9 +113,12 @@ class MemoryEmitter(CountEmitter):
 
     def stream_helper(self, buffer: Buffer, vector: str, size: int) -> str | None:
         """The function that stores such vectors past the caches; None where they are not to."""
-        name = f"stream_{vector}"
-        text = stream_text(name, self.inline, vector, size)
-        if buffer.name not in self.streamed or text is None or self.on_arm:
+        if buffer.name not in self.streamed or self.on_arm:
+            return None
+        pieces = buffer.name in self.long_runs
+        name = f"stream_{vector}{'_pieces' if pieces else ''}"
+        text = stream_text(name, self.inline, vector, size, pieces)
+        if text is None:
             return None
         self.declarations.setdefault(name, text)
         self.declarations.setdefault("STREAM_FENCE", FENCE)

@@ -1,0 +1,108 @@
+"""What defaults ask memory for ahead, and what they write past the caches, by what it saves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autotune import default_schedule
+from backends import build
+from tensorir import Costs, For, PrimFunc, ops, te, walk
+
+TARGET = "c -threads=2 -vector_bits=512 -l2=1048576 -l3=16777216"
+LATE = replace(Costs(), late=0.5)
+
+
+def made(*tensors: te.Tensor) -> PrimFunc:
+    return te.create_prim_func(list(tensors), name="made")
+
+
+def rows(op, m: int = 4096, n: int = 1024, dtype: str = "float32") -> PrimFunc:
+    x = te.placeholder((m, n), dtype, name="x")
+    return made(x, op(x))
+
+
+def product(m: int, dtype: str = "float32") -> PrimFunc:
+    a, b = (
+        te.placeholder(shape, dtype, name=x) for x, shape in (("a", (m, 4096)), ("b", (4096,) * 2))
+    )
+    return made(a, b, ops.matmul(a, b))
+
+
+def asked(func: PrimFunc, costs: Costs) -> set[str]:
+    """The steps of a default that ask for memory ahead, or write past the caches."""
+    sch = default_schedule(
+        func, TARGET, costs=costs, constants=("b",) if len(func.params) == 3 else ()
+    )
+    steps = {step.name for step in sch.trace.instructions}
+    return steps & {"spread_prefetch", "prefetch", "stream"}
+
+
+def total(x: te.Tensor) -> te.Tensor:
+    return ops.sum(x, 1)
+
+
+def cosine(x: te.Tensor) -> te.Tensor:
+    """Of a row with itself, moved on by one."""
+    n = int(x.shape[1]) - 1
+    k = [te.reduce_axis(n, name=f"k{i}") for i in range(3)]
+    dot, a, b = (
+        te.compute(
+            (x.shape[0],), lambda i, p=p, q=q, r=r: te.sum(x[i, r + p] * x[i, r + q], axis=r)
+        )
+        for (p, q), r in zip(((0, 1), (0, 0), (1, 1)), k)
+    )
+    return te.compute((x.shape[0],), lambda i: dot[i] / te.sqrt(a[i] * b[i]), name="out")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("op", [total, cosine, ops.rms_norm, ops.layer_norm])
+def test_memory_never_rests_beside_few_operations(op, dtype):
+    """Requests took the place of loads there, 1.1 to 1.3 times as long on a Zen 4; they pay where
+    the processor's own come too late."""
+    assert asked(rows(op, dtype=dtype), Costs()) <= {"stream"}
+    assert asked(rows(op, dtype=dtype), LATE) & {"spread_prefetch", "prefetch"}
+
+
+@pytest.mark.parametrize("op", [ops.softmax, ops.log_softmax, lambda x: ops.logsumexp(x, 1)])
+def test_it_rests_beside_functions(op):
+    assert "spread_prefetch" in asked(rows(op), Costs())
+
+
+@pytest.mark.parametrize(("m", "wanted"), [(2, False), (4, False), (16, True)])
+def test_it_rests_beside_many_rows_that_share_operands(m, wanted):
+    assert bool(asked(product(m), Costs())) == wanted
+    assert asked(product(m), LATE)
+
+
+@pytest.mark.parametrize("op", [ops.softmax, ops.rms_norm, ops.layer_norm, ops.log_softmax])
+def test_results_of_chains_go_past_the_caches(op):
+    """Where the last cache does not hold them: their lines need not be read. Then nobody asks for
+    them."""
+    large, small = (rows(op, m) for m in (4096, 512))
+    assert "stream" in asked(large, Costs()) and "stream" not in asked(small, Costs())
+    sch = default_schedule(large, TARGET, costs=LATE)
+    requests = [
+        request[1]
+        for loop in walk(sch.func.body)
+        if isinstance(loop, For)
+        for request in loop.annotations.get("spread_prefetch", ())
+    ]
+    assert requests == ["x"]
+
+
+@pytest.mark.parametrize("offset", [0, 4, 16, 48])
+@pytest.mark.parametrize(("m", "n"), [(300, 1025), (64, 4096)])
+def test_streamed_chains_write_rows_wherever_they_begin(offset, m, n):
+    func = rows(ops.softmax, m, n)
+    kernel = build(default_schedule(func, f"{TARGET.replace('16777216', '1048576')}"))
+    x = np.random.default_rng(0).standard_normal((m, n)).astype("float32")
+    memory = np.full(m * n * 4 + 128, 255, "uint8")
+    begin = -memory.ctypes.data % 64 + offset
+    out = memory[begin : begin + m * n * 4].view("float32").reshape(m, n)
+    kernel(x, out)
+    wide = np.exp(x.astype("float64") - x.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(out, wide / wide.sum(axis=1, keepdims=True), rtol=2e-6)
+    assert (memory[:begin] == 255).all() and (memory[begin + m * n * 4 :] == 255).all()
