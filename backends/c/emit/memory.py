@@ -22,7 +22,7 @@ class MemoryEmitter(CountEmitter):
     @cached_property
     def long_runs(self) -> frozenset[str]:
         """The streamed buffers that are filled in order, of which lines may be stored in pieces."""
-        from backends.c.emit.long_runs import long_runs  # few programs stream anything
+        from backends.emit.long_runs import long_runs  # few programs stream anything
 
         return long_runs(self.func)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from backends import build
-from backends.c.emit.long_runs import RUN, long_runs
+from backends.emit.long_runs import RUN, long_runs
 from schedule import Schedule
 from tensorir import Target, lower, te
 
