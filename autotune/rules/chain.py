@@ -29,7 +29,7 @@ from autotune.rules.stores import stores
 from autotune.rules.transposed import placing_plan
 from autotune.streams import Column
 from schedule import Schedule, library
-from tensorir import Block, Cpu
+from tensorir import Cpu
 
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 12)
 """Rows of a register tile, where a chain has products."""
@@ -125,7 +125,7 @@ def _plan(base: Schedule, sch: Schedule, chain: Chain, cpu: Cpu) -> ChainPlan:
     rows = tuple(r for r in counts if r <= chain.sizes[-1])
     options: dict[str, tuple[tuple[Any, ...], Any]] = {"width": (widths, sums * lanes)}
     if chain.products:
-        columns = min(spatial_sizes(blocks(name))[-1] for name in chain.products)
+        columns = min(size(blocks(name).spatial[-1].extent) for name in chain.products)
         vectors = tuple(n * lanes for n in (1, 2, 3, 4, 6) if n * lanes < columns + lanes)
         row, vector = _shared_tile(sch, chain, cpu, list(product(rows, vectors)))
         options |= {"vector": (vectors, vector), "rows": (rows, row)}
@@ -167,10 +167,6 @@ def _after(sch: Schedule, chain: Chain, cpu: Cpu) -> Plan | None:
     """The plan of the stage that takes results to their place, if there is one."""
     users = sch.get_consumers(chain.stages[-1]) if chain.order.kept else []
     return placing_plan(sch, str(users[0]), cpu) if users else None
-
-
-def spatial_sizes(block: Block) -> list[int]:
-    return [size(it.extent) for it in block.spatial]
 
 
 def _tile(c: library.Contraction, chain: Chain, rows: int, columns: int) -> library.NestPlan:

@@ -10,20 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autotune.rules.followers import stored_at
-from schedule import LoopRef, Schedule
-from tensorir import (
-    BinOp,
-    Block,
-    Const,
-    Expr,
-    IterKind,
-    Var,
-    int_value,
-    stmt_exprs,
-    walk,
-    walk_exprs,
-    written,
-)
+from autotune.rules.group import stores_of
+from schedule import LoopRef, Schedule, library
+from tensorir import Var, body_loads, int_value, written
 
 
 @dataclass(frozen=True)
@@ -124,27 +113,13 @@ def cut_loops(sch: Schedule, end: str, last: str) -> list[tuple[int, tuple[int, 
     node, made, found = sch.state.block(end), sch.state.block(last), []
     names = [loop.name for loop in sch.state.loops_around(end)]
     same = dict(zip(stored_at(node) or (), stored_at(made) or ()))
-    for it in node.iters:
-        extent = int_value(it.extent)
-        if it.kind is not IterKind.SPATIAL or extent is None or not isinstance(it.binding, Var):
-            continue
-        lowers = sorted(_divisors(made, same.get(it.var, it.var), extent))
-        steps = [1, *lowers, extent]
-        if lowers and all(b % a == 0 for a, b in zip(steps, steps[1:])):
-            factors = tuple(b // a for a, b in zip(steps, steps[1:-1]))[::-1]
+    parts, _ = library.read_by(made, [*stores_of(made), *body_loads(made)])
+    for it in node.spatial:
+        var = same.get(it.var, it.var)
+        mine = [part.digit for part in parts if made.iters[part.digit.place].var is var]
+        if mine[1:] and isinstance(it.binding, Var):
+            factors = tuple(digit.extent or 1 for digit in mine[1:])
             found.append((names.index(it.binding.name), factors))
     for place, factors in reversed(found):
         sch.split(LoopRef(names[place]), [None, *factors])
     return found
-
-
-def _divisors(node: Block, var: Expr, extent: int) -> set[int]:
-    """What a block divides a variable by, below its extent."""
-    return {
-        int(part.b.value)
-        for stmt in walk(node.body)
-        for e in stmt_exprs(stmt)
-        for part in walk_exprs(e)
-        if isinstance(part, BinOp) and part.op in ("//", "%") and part.a is var
-        if isinstance(part.b, Const) and 1 < part.b.value < extent
-    }

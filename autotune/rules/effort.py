@@ -7,13 +7,19 @@ they read take more; a choice between one thread and all of them needs no better
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import prod
 
-from autotune.rules.group import calls_extern, elements, instances, size, stores_of, stride_in
+from autotune.rules.group import (
+    calls_extern,
+    elements,
+    instances,
+    moved_bytes,
+    size,
+    stores_of,
+    stride_in,
+)
 from tensorir import (
     BinOp,
     Block,
-    Buffer,
     Call,
     Cpu,
     Expr,
@@ -22,7 +28,6 @@ from tensorir import (
     Select,
     Var,
     body_loads,
-    dtype,
     variables,
     walk_exprs,
 )
@@ -61,7 +66,7 @@ def _cycles(block: Block, cpu: Cpu) -> float:
     adds = vectors * arithmetic(block) / costs.units
     moves = vectors * (loaded + written) / costs.ports
     work = max(adds, moves) + costs.both * min(adds, moves)
-    moved = _lines(block, buffers, cpu)
+    moved = _lines(block, cpu)
     return work + moved - costs.hidden * min(work, moved)
 
 
@@ -84,22 +89,21 @@ def arithmetic(block: Block) -> float:
     """Operations of an instance without those of indices; a multiply-add is one, and what is used
     twice is computed once."""
     nodes = (walk_exprs(s.value, into=lambda e: not isinstance(e, Load)) for s in stores_of(block))
-    return sum(_cost(e) for each in nodes for e in each)
+    return sum(operations_of(e) for each in nodes for e in each)
 
 
-def _cost(e: Expr) -> float:
+def operations_of(e: Expr) -> int:
+    """Of one node of a value; a product that is added or subtracted is one with that."""
     if isinstance(e, Call):
         return Cpu.call_operations
     if isinstance(e, BinOp):
-        fused = e.op == "+" and any(isinstance(x, BinOp) and x.op == "*" for x in (e.a, e.b))
+        fused = e.op in "+-" and any(isinstance(x, BinOp) and x.op == "*" for x in (e.a, e.b))
         return 0 if fused else 1
     return isinstance(e, Select)
 
 
-def _lines(block: Block, buffers: set[Buffer], cpu: Cpu) -> float:
+def _lines(block: Block, cpu: Cpu) -> float:
     """Cycles of what comes from the caches that do not hold all that the block touches."""
-    touched = sum(
-        min(prod(map(size, b.shape)), instances(block)) * dtype.itemsize(b.dtype) for b in buffers
-    )
+    touched = moved_bytes(block)
     each = sum(cost for room, cost in cpu.caches if touched > room)
     return touched / cpu.line_bytes * each

@@ -83,6 +83,12 @@ def output_store(block: Block) -> Store | None:
     return block.body if isinstance(block.body, Store) else None
 
 
+def stores_at_variables(block: Block) -> bool:
+    """Whether a block has one store, at its variables, so that the place tells the value."""
+    store = output_store(block)
+    return store is not None and {it.var for it in block.spatial} <= set(store.indices)
+
+
 def stores_of(block: Block) -> tuple[Store, ...]:
     """The stores of a block, one or several."""
     return tuple(stmt for stmt in walk(block.body) if isinstance(stmt, Store))
@@ -121,6 +127,17 @@ def attempt(refused: dict[str, str], what: str, step: Callable[..., object], *ar
         refused[what] = error.reason
         return False
     return True
+
+
+def bytes_of(buffer: Buffer) -> int:
+    """What a buffer takes of memory."""
+    return prod(map(size, buffer.shape)) * dtype.itemsize(buffer.dtype)
+
+
+def moved_bytes(block: Block) -> int:
+    """What a block reads and writes, each element once."""
+    used = {load.buffer for load in body_loads(block)} | {s.buffer for s in stores_of(block)}
+    return sum(min(bytes_of(b), instances(block) * dtype.itemsize(b.dtype)) for b in used)
 
 
 def operations(block: Block) -> int:

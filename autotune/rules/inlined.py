@@ -13,7 +13,7 @@ from autotune.rules.group import (
     is_padding,
     needed,
     operations,
-    output_store,
+    stores_at_variables,
 )
 from schedule import Schedule
 from tensorir import (
@@ -74,7 +74,7 @@ def inline_stages(
         if name in kept or not {*kept}.isdisjoint(sch.get_consumers(name)):
             continue
         block = sch.state.block(name)
-        if block.is_reduction or not _stores_at_variables(block) or is_padding(block):
+        if block.is_reduction or not stores_at_variables(block) or is_padding(block):
             continue
         if in_scan(sch, block):
             continue
@@ -110,12 +110,6 @@ def _copied(
     if places - 1 > most and copies is not None and not user.is_reduction:
         places = min(places, copies(sch, user, block))
     return places - 1 > most
-
-
-def _stores_at_variables(block: Block) -> bool:
-    """Whether a block has one store, at its variables, so that the place tells the value."""
-    store = output_store(block)
-    return store is not None and {it.var for it in block.iters} <= set(store.indices)
 
 
 def _reads(user: Block, block: Block) -> int:

@@ -24,18 +24,20 @@ def in_forms(
     group: Group,
     bring: Callable[[Schedule, library.Contraction, tuple[int, ...]], object],
     make: Callable[[Schedule, Form | None], P | None],
+    enough: Callable[[P], bool],
     windows: bool = True,
-) -> Iterator[P]:
+) -> list[P]:
     """The plans of a product as it was written, and with each of its spatial axes as the columns:
     where a factor is read at several variables, or they are not in the order of the result. Each
     says whether primitives accept it, and why they refused others before it.
 
     bring    what brings a copy of the schedule to a form
     make     the plan of what that is then, for a form or None; None where it is no such product
+    enough   whether no other plan is looked for than that one, if it works
     windows  whether terms may be read in windows: matrices with a dimension for each axis are then
              larger than what they are copied of
     """
-    refused: dict[str, str] = {}
+    refused, found = dict[str, str](), list[P]()
     for form in _forms(sch, group, windows):
         trial = sch.copy()
         if form is not None:
@@ -44,7 +46,11 @@ def in_forms(
                 continue
         plan = make(trial, form)
         if plan is not None:
-            yield tried(sch, plan, refused)
+            plan = tried(sch, plan, refused)
+            if plan.works and enough(plan):
+                return [plan]
+            found.append(plan)
+    return found
 
 
 def _forms(sch: Schedule, group: Group, windows: bool) -> Iterator[Form | None]:

@@ -158,17 +158,16 @@ def threads(cpu: Cpu, cycles: float) -> tuple[tuple[Any, ...], Any]:
     return ("parallel", "serial"), "parallel" if cpu.worth_threads(cycles) else "serial"
 
 
-class ThreadedPlan(Plan):
-    """A plan whose time is told by the `cycles` of one thread, and by whether threads share them;
-    whatever else is chosen is all the same to it."""
+@dataclass(frozen=True, eq=False)
+class OpenPlan(Plan):
+    """A plan of which each choice has a value that is known to be good. Its time is told by the
+    `cycles` of one thread, about, and by whether threads share them; whatever else is chosen is all
+    the same to it."""
 
-    if TYPE_CHECKING:
-
-        @property
-        def cpu(self) -> Cpu: ...
-
-        @property
-        def cycles(self) -> float: ...
+    group: Group
+    cpu: Cpu
+    options: Options
+    cycles: float
 
     def parallel(self, values: Values) -> bool:
         """Whether threads share the work."""
@@ -181,17 +180,6 @@ class ThreadedPlan(Plan):
 
     def columns(self, rows: Sequence[Values], constants: Collection[str] = ()) -> Column:
         return np.where(list(map(self.parallel, rows)), self.shared, self.cycles)
-
-
-@dataclass(frozen=True, eq=False)
-class OpenPlan(ThreadedPlan):
-    """A plan of which each choice has a value that is known to be good; `cycles` are about those of
-    one thread."""
-
-    group: Group
-    cpu: Cpu
-    options: Options
-    cycles: float
 
     @cached_property
     def choices(self) -> tuple[Choice, ...]:

@@ -85,20 +85,9 @@ class PlannedSketch(Sketch):
         return np.sum(found, axis=0) if found else None
 
     def values(self, constants: Collection[str] = ()) -> dict[str, Any]:
-        """A value for each choice that needs no tuning.
-
-        Packing one of `constants` costs nothing in a call where it is done at the root.
-        """
-        values: dict[str, Any] = {}
-        for plan in self.plans:
-            own = {name: freeze(value) for name, value in plan.default(constants).items()}
-            ahead = [name for name in own if name.partition(".pack_")[2] in constants]
-            options = {choice.name: choice for choice in plan.choices} if ahead else {}
-            for name in ahead:
-                if "root" in getattr(options[name], "options", ()):
-                    own[name] = "root"
-            values.update(own)
-        return values
+        """A value for each choice that needs no tuning."""
+        values = (plan.default(constants) for plan in self.plans)
+        return {name: freeze(value) for own in values for name, value in own.items()}
 
     def default(self, constants: Collection[str] = ()) -> tuple[object, ...]:
         """The same, as the values of a candidate."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from autotune.rules.effort import one_thread
@@ -35,7 +36,7 @@ class ShortRowsPlan(OpenPlan):
     def apply(self, sch: Schedule, values: Values) -> None:
         block = self.group.block
         if self.group.epilogue is None:
-            on_rows(sch, block)
+            library.in_axes(sch, block, parts=False)  # rows side by side in memory are one axis
         copies = [self._turned(sch, name) for name in self.turned]
         tasks = [self._task(sch, writer) for writer in self._writers(sch)]
         task = sch.merge(*tasks) if len(tasks) > 1 else tasks[0]
@@ -105,7 +106,8 @@ def short_rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ShortRowsPla
         return []
     if group.epilogue is None:
         sch = sch.copy()
-        attempt({}, "rows", on_rows, sch, group.block)  # else the plan will be refused, and says so
+        own = partial(library.in_axes, parts=False)
+        attempt({}, "rows", own, sch, group.block)  # else the plan will be refused, and says so
     block = sch.state.block(group.block)
     run, stores, row = _short_run(block, lanes), stores_of(block), _row(block)
     if not row or size(row.extent) < lanes or not run or not _follows(sch, group, block, stores):
@@ -122,12 +124,6 @@ def short_rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ShortRowsPla
     names = tuple(dict.fromkeys(r.buffer.name for r in turned))
     plan = ShortRowsPlan(group, cpu, {"threads": threads(cpu, cycles)}, cycles, names, lanes)
     return [tried(sch, plan)]
-
-
-def on_rows(sch: Schedule, block: str) -> None:
-    """Rows that are side by side in memory as one axis. ScheduleError if the loops of a block are
-    not its own."""
-    library.in_axes(sch, block, parts=False)
 
 
 def _short_run(block: Block, lanes: int) -> list[IterVar]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from autotune.rules.effort import one_thread
+from autotune.rules.effort import one_thread, operations_of
 from autotune.rules.forms import moved_on_axes
 from autotune.rules.group import Group, in_scan, instances, operations, output_store, stride_in
 from autotune.rules.plan import Plan
@@ -18,9 +18,7 @@ from autotune.rules.stores import stream_by_default
 from schedule import Schedule
 from tensorir import (
     Analyzer,
-    BinOp,
     Block,
-    Call,
     Const,
     Cpu,
     Expr,
@@ -43,9 +41,6 @@ GAIN = 0.9
 
 UNALIGNED = 1.6
 """Loads of a vector that begins anywhere: some cross lines of the cache."""
-
-CALL = 20
-"""Operations of a call of a mathematical function."""
 
 MOST_READ = 64
 """Places that a stage reads whose rows are looked at."""
@@ -190,18 +185,9 @@ def _cycles(store: Store, lane: Var, axis: Var, rows: int, cpu: Cpu) -> float:
     nodes: dict[Expr, None] = {}
     for value in found:
         _collect(value, lane, nodes)
-    work = sum(map(_work, nodes)) / rows / cpu.costs.units
+    work = sum(map(operations_of, nodes)) / rows / cpu.costs.units
     loads = sum(isinstance(n, Load) for n in nodes) / rows * UNALIGNED / cpu.costs.ports
     return max(work, loads) + cpu.costs.both * min(work, loads)
-
-
-def _work(e: Expr) -> int:
-    """Operations of one node; products that are added are part of the addition."""
-    if e.dtype == dtype.INDEX or isinstance(e, (Const, Load, Var)):
-        return 0
-    if isinstance(e, BinOp) and e.op in "+-":
-        return 1 - any(isinstance(part, BinOp) and part.op == "*" for part in (e.a, e.b))
-    return CALL if isinstance(e, Call) else 1
 
 
 def _collect(e: Expr, lane: Var, nodes: dict[Expr, None]) -> None:

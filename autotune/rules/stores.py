@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from math import prod
-
-from autotune.rules.group import instances, output_store, size, stores_of
+from autotune.rules.group import bytes_of, moved_bytes, output_store
 from autotune.rules.plan import Options
 from schedule import Schedule
-from tensorir import Block, Buffer, Cpu, body_loads, dtype
+from tensorir import Cpu
 
 STREAM_FROM = 1 << 20
 """Bytes of an output from which on it may be written past the caches."""
@@ -20,7 +18,7 @@ def may_stream(sch: Schedule, block: str) -> bool:
     store = output_store(sch.state.block(block))
     if store is None or store.buffer not in sch.func.params or sch.get_consumers(block):
         return False
-    return _bytes(store.buffer) >= STREAM_FROM
+    return bytes_of(store.buffer) >= STREAM_FROM
 
 
 def stores(sch: Schedule, block: str, cpu: Cpu, whole: bool = True) -> Options:
@@ -37,13 +35,3 @@ def stream_by_default(sch: Schedule, block: str, cpu: Cpu) -> bool:
     next call, or what reads the output, finds it there, and writing takes half the time.
     """
     return may_stream(sch, block) and moved_bytes(sch.state.block(block)) >= cpu.l3_bytes
-
-
-def moved_bytes(block: Block) -> int:
-    """What a stage reads and writes, each element once."""
-    used = {load.buffer for load in body_loads(block)} | {s.buffer for s in stores_of(block)}
-    return sum(min(_bytes(b), instances(block) * dtype.itemsize(b.dtype)) for b in used)
-
-
-def _bytes(buffer: Buffer) -> int:
-    return prod(size(s) for s in buffer.shape) * dtype.itemsize(buffer.dtype)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from autotune.rules.effort import one_thread
 from autotune.rules.group import SYMBOLIC_SIZE, Group, output_store, size
@@ -67,6 +67,11 @@ class TensorizedPlan(OpenPlan):
     def pack(self) -> str:
         return f"pack_{self.roles.weight.buffer.name}"
 
+    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
+        """Constants are packed ahead of all calls."""
+        known = self.roles.weight.buffer.name in constants
+        return super().default() | ({self.key(self.pack): "root"} if known else {})
+
     def suits(self, constants: Collection[str]) -> bool:
         """Whether packing pays, where the operand is no constant: for few rows, ordinary loops
         convert as fast as others pack; not where these sum columns of bfloat16 in order."""
@@ -109,13 +114,13 @@ def tensorized_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TensorizedPl
     first that has them in one."""
     if not widens(sch, group.block):
         return []
-    found: list[TensorizedPlan] = []
-    make = partial(_plan, group, cpu)
-    for plan in in_forms(sch, group, library.plain_form, make, windows=False):
+
+    def enough(plan: TensorizedPlan) -> bool:
         wide = plan.form is None and _columns(plan.roles) >= min(NARROWER)
-        if plan.works and (wide or not plan.roles.shared):
-            return [plan]
-        found.append(plan)
+        return wide or not plan.roles.shared
+
+    make = partial(_plan, group, cpu)
+    found = in_forms(sch, group, library.plain_form, make, enough, windows=False)
     return sorted(found, key=lambda plan: plan.failed)[:1]
 
 

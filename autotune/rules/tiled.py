@@ -124,12 +124,12 @@ def tiled_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TiledPlan]:
     one of matrices, or in the form of one, with the columns that take the least time."""
     if not widens(sch, group.block) or not library.has_tiles(cpu.target.features):
         return []
-    found: list[TiledPlan] = []
+
+    def enough(plan: TiledPlan) -> bool:  # else terms or columns may be in several variables
+        return plan.form is None and plan.sizes.windows == plan.sizes.batch == 1
+
     bring = partial(library.matrix_form, epilogue=group.epilogue)
-    for plan in in_forms(sch, group, bring, partial(_plan, sch, group, cpu)):
-        if plan.works and plan.form is None and plan.sizes.windows == plan.sizes.batch == 1:
-            return [plan]  # else terms or columns may be in several variables, and one axis
-        found.append(plan)
+    found = in_forms(sch, group, bring, partial(_plan, sch, group, cpu), enough)
     return sorted(found, key=lambda plan: (plan.failed, plan.cycles))[:1]
 
 

@@ -6,9 +6,7 @@ several sums of the same rows are no chain: each has a nest of its own.
 
 from __future__ import annotations
 
-from math import prod
-
-from autotune.rules.group import attempt, size
+from autotune.rules.group import attempt, bytes_of, size
 from schedule import Schedule
 from tensorir import (
     Cpu,
@@ -20,7 +18,6 @@ from tensorir import (
     accesses,
     blocks_below,
     const,
-    dtype,
     substitute,
     variables,
 )
@@ -67,10 +64,9 @@ def _parts(nest: For) -> dict[Part, int]:
     found: dict[Part, int] = {}
     for block in blocks_below(nest):
         for access in accesses(block):
-            elements = prod(map(size, access.buffer.shape))
             indices = tuple(_at_task(index, nest) for index in access.in_loops())
             if any(TASK in index.variables for index in indices):
-                found[access.buffer.name, indices] = elements * dtype.itemsize(access.buffer.dtype)
+                found[access.buffer.name, indices] = bytes_of(access.buffer)
     return found
 
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from math import prod
 
 from autotune.rules.effort import ROWS_EACH, one_thread
-from autotune.rules.group import Group, lane_of, output_store, size, stride_in
+from autotune.rules.group import Group, lane_of, moved_bytes, output_store, size, stride_in
 from autotune.rules.nest import finish_nest, loops_by_variable
 from autotune.rules.plan import OpenPlan, Plan, Values, threads, tried
 from autotune.rules.spatial import spatial_plans
-from autotune.rules.stores import moved_bytes, stores
+from autotune.rules.stores import stores
 from autotune.streams import PAGE
 from schedule import LoopRef, Schedule, library
 from tensorir import Block, Cpu, IterKind, Load, Store, Var, body_loads, dtype

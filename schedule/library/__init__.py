@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from schedule.library.contraction.factors import shared_parts as shared_parts
     from schedule.library.contraction.find import find_again as find_again
     from schedule.library.contraction.find import find_contraction as find_contraction
+    from schedule.library.contraction.find import read_by as read_by
     from schedule.library.contraction.move import Move as Move
     from schedule.library.contraction.move import MovedPlan as MovedPlan
     from schedule.library.contraction.move import left_by as left_by
@@ -69,7 +70,7 @@ __all__ = lazy_names(
         "schedule.library.contraction.axes": "NEAR Access Axis Contraction Digit Operand",
         "schedule.library.contraction.copies": "pack with_panel",
         "schedule.library.contraction.factors": "groupings shared_parts",
-        "schedule.library.contraction.find": "find_again find_contraction",
+        "schedule.library.contraction.find": "find_again find_contraction read_by",
         "schedule.library.contraction.move": "Move MovedPlan left_by make_moved_nest",
         "schedule.library.contraction.moves": "lanes panel parts",
         "schedule.library.contraction.nest": "make_nest",

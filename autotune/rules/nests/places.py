@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from autotune.rules.group import attempt, output_store
+from autotune.rules.group import attempt, stores_at_variables
 from schedule import Schedule, library
-from tensorir import Block, Load, Var, body_loads, variables, written
+from tensorir import Block, Load, body_loads, variables, written
 
 ROOT = "root"
 INLINE = "inline"
@@ -66,7 +66,7 @@ def find_places(
     inline = sch.copy().compute_inline
     if not block.is_reduction and attempt(refused, f"{name} inline", inline, name):
         found.append(INLINE)
-    if not _stores_at_variables(sch, name):
+    if not stores_at_variables(block):
         refused[f"{name} in a loop"] = "it stores elsewhere than at its own variables"
         return tuple(found)
     if len(users) > 1 or _enters(sch, refused, name, users[0]):
@@ -83,15 +83,6 @@ def _enters(sch: Schedule, refused: dict[str, str], name: str, user: str) -> boo
         refused[f"{name} in a loop"] = f"{user!r} has no loop of its own"
         return False
     return attempt(refused, f"{name} in a loop", sch.copy().compute_at, name, own[0])
-
-
-def _stores_at_variables(sch: Schedule, name: str) -> bool:
-    block = sch.state.block(name)
-    store = output_store(block)
-    if store is None:
-        return False
-    spatial = {it.var for it in block.spatial}
-    return spatial == {i for i in store.indices if isinstance(i, Var)}
 
 
 def _reads(sch: Schedule, name: str, user: str) -> list[Load]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from schedule.errors import Refusal
-from schedule.library.contraction.axes import Axis, Contraction, Operand
+from schedule.library.contraction.axes import Contraction, Operand
 from schedule.library.contraction.places import store_of
 from schedule.schedule import Schedule
 from tensorir import Block, Load, Select, Store, Var, body_loads, int_value, variables, walk_exprs
@@ -25,17 +25,15 @@ def with_own_buffer(sch: Schedule, c: Contraction, operand: int) -> Operand:
     maker = read_apart(sch, c.block, found[0])
     buffer, node = store_of(sch, maker).buffer, sch.state.block(c.block)
     (load,) = [load for load in body_loads(node) if load.buffer is buffer]
-    steps = {it.var: [_step(axis, at) for axis in c.axes] for at, it in enumerate(node.iters)}
+    steps: dict[Var, list[int | None]] = {it.var: [0] * len(c.axes) for it in node.iters}
+    for n, axis in enumerate(c.axes):
+        for digit in reversed(axis.digits):
+            steps[node.iters[digit.place].var][n] = digit.lower
     return replace(
         c.operands[operand], buffer=buffer.name, param=False, pad=maker,
         shape=tuple(int_value(size) for size in buffer.shape),
         dims=tuple(tuple(steps[index]) for index in load.indices if isinstance(index, Var)),
     )  # fmt: skip
-
-
-def _step(axis: Axis, place: int) -> int:
-    """How far a variable moves with an axis."""
-    return next((digit.lower for digit in axis.digits if digit.place == place), 0)
 
 
 def loads_of(node: Block, c: Contraction, operand: Operand) -> list[Load]:

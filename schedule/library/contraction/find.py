@@ -144,7 +144,7 @@ def _operands(
     for load in found:
         yield Operand(
             **vars(reader.access(load.buffer, load.indices, load.buffer in sch.func.params)),
-            pad=_maker(sch, load, padding),
+            pad=next((n for n in padding if store_of(sch, n).buffer is load.buffer), None),
             converted=load in narrow,
         )
 
@@ -205,12 +205,13 @@ def flat_index(access: Load | Store) -> Expr:
 def read_by(node: Block, found: Sequence[Load | Store]) -> tuple[list[_Part], _Reader]:
     """The parts of all variables of a block, and what reads strides along them."""
     parts = [part for place in range(len(node.iters)) for part in _digits(node, place, found)]
-    values = {
-        it.var: _value(place, [p for p in parts if p.digit.place == place])
-        for place, it in enumerate(node.iters)
-    }
-    analyzer = Analyzer({p.var: _extent(node, p.digit) for p in parts})
-    return parts, _Reader([p.var for p in parts], values, analyzer)
+    values: dict[Var, Expr] = {it.var: const(0) for it in node.iters}
+    extents: dict[Var, Expr] = {}
+    for var, digit in ((p.var, p.digit) for p in parts):
+        it = node.iters[digit.place]
+        values[it.var] = values[it.var] + var * digit.lower
+        extents[var] = it.extent if digit.extent is None else const(digit.extent)
+    return parts, _Reader([p.var for p in parts], values, Analyzer(extents))
 
 
 def _digits(node: Block, place: int, found: Sequence[Load | Store]) -> list[_Part]:
@@ -252,17 +253,6 @@ def _cut(part: Expr, var: Var) -> int | None:
     return None if before is None else before * int(part.b.value)
 
 
-def _value(place: int, parts: Sequence[_Part]) -> Expr:
-    value: Expr = const(0)
-    for part in parts:
-        value = value + part.var * part.digit.lower
-    return value
-
-
-def _extent(node: Block, digit: Digit) -> Expr:
-    return node.iters[digit.place].extent if digit.extent is None else const(digit.extent)
-
-
 class _Reader:
     """Reads strides off indices."""
 
@@ -290,15 +280,6 @@ class _Reader:
         plain = self.analyzer.simplify(substitute(index, self.values))
         used = variables(plain)
         return [slope(plain, p, self.analyzer) if p in used else 0 for p in self.parts]
-
-
-def _maker(sch: Schedule, load: Load, stages: Collection[str]) -> str | None:
-    """The one of some stages that makes what a load reads."""
-    for stage in stages:
-        body = sch.state.block(stage).body
-        if isinstance(body, Store) and body.buffer is load.buffer:
-            return stage
-    return None
 
 
 def _products(store: Store, found: Sequence[Load]) -> Iterator[Factors]:

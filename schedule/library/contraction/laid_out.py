@@ -70,18 +70,17 @@ class LaidOut:
         found = zip(self.labels, loops_by_dimension(self.sch, self.name))
         return {label: loop for label, loop in found if loop is not None}
 
+    def loop(self, label: str) -> LoopRef:
+        """That of one dimension, of one iteration where it has none."""
+        return self.loops().get(label) or self.sch.add_unit_loop(self.name)
+
     def lane(self, label: str, width: int) -> LoopRef:
         """The loop over the lanes of a dimension, `width` at most."""
-        loops = self.loops()
-        lane = loops[label] if label in loops else self.sch.add_unit_loop(self.name)
+        lane = self.loop(label)
         small = (self.sch.state.loop(lane).const_extent or FAR) <= width
         return lane if small else split_at_most(self.sch, lane, width)[1]
 
     def lane_loops(self, label: str, width: int) -> tuple[LoopRef, LoopRef]:
         """The loops over blocks of lanes of a dimension, and over the lanes."""
-        loops = self.loops()
-        lane = loops[label] if label in loops else self.sch.add_unit_loop(self.name)
-        block = loops.get(f"{label}b", lane)
-        if block != lane:
-            return block, lane
-        return split_at_most(self.sch, lane, width)
+        block, lane = self.loops().get(f"{label}b"), self.loop(label)
+        return split_at_most(self.sch, lane, width) if block is None else (block, lane)

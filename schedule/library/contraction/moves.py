@@ -31,13 +31,11 @@ Panel = tuple[int, int, bool]
 
 
 def _in_lanes(option: Lanes) -> Partial:
-    axis, count = option
-    return Partial(axis, count, "lanes")
+    return Partial(*option, "lanes")
 
 
 def _in_parts(option: Parts) -> Partial:
-    axis, count, step, _ = option
-    return Partial(axis, count, "parts", step)
+    return Partial(*option[:2], "parts", option[2])
 
 
 def _part(sch: Schedule, c: Contraction, option: Parts) -> Contraction:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from schedule.library.contraction.axes import Access, Axis, Contraction, Factors, Operand
+from schedule.library.contraction.axes import Access, Axis, Contraction, Operand
 
 A = TypeVar("A", bound=Access)
 
@@ -53,16 +53,13 @@ def sorted_axes(c: Contraction) -> Contraction:
     rows = [[far(step) for step in o.strides] for o in c.operands]
     places = sorted(range(len(rows)), key=rows.__getitem__)
     operands = tuple(c.operands[n] for n in places)
-    products = tuple(_read(p, places) for p in c.products)
-    moved = (tuple(sorted(map(places.index, e.reads))) for e in c.expressions)
-    expressions = tuple(replace(e, reads=reads) for e, reads in zip(c.expressions, moved))
+
+    def moved(reads: Sequence[int]) -> tuple[int, ...]:
+        return tuple(sorted(map(places.index, reads)))
+
+    products = tuple(replace(p, reads=tuple(map(moved, p.reads))) for p in c.products)
+    expressions = tuple(replace(e, reads=moved(e.reads)) for e in c.expressions)
     return replace(c, operands=operands, products=products, expressions=expressions)
-
-
-def _read(product: Factors, places: Sequence[int]) -> Factors:
-    """A product of operands that were at other places."""
-    reads = (tuple(sorted(map(places.index, factor))) for factor in product.reads)
-    return replace(product, reads=tuple(reads))
 
 
 def one_is_window(c: Contraction, outer: int, inner: int) -> bool:

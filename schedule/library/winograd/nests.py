@@ -180,26 +180,19 @@ class _Winograd:
     def result_loops(self) -> tuple[list[LoopRef], list[LoopRef], LoopRef]:
         """The loops of what writes the result: over what is neither window nor filter, over the
         windows, and over the filters."""
-        sch, labels = self.sch, self.last.labels
         loops = self.last.loops()
         windows = [f"h{w}" for w in self.windows]
-        others = [loops[n] for n in labels if n in loops and n != "f" and n not in windows]
-        unit = [n for n in (*windows, "f") if n not in loops]
-        for label in unit:
-            loops[label] = sch.add_unit_loop(self.last.name)
-        return others, [loops[n] for n in windows], loops["f"]
+        others = [loops[n] for n in self.last.labels if n in loops and n not in (*windows, "f")]
+        return others, [self.last.loop(n) for n in windows], self.last.loop("f")
 
     def transform_output(self, where: LoopRef) -> None:
         """A^T M A for the channels of one vector, tile by tile, half of it in registers."""
         sch, found = self.sch, self.found
         if self.last is not self.out:
             sch.compute_at(self.out.name, where)
-        loops = self.out.loops()
-        for w in self.windows:
-            if f"h{w}" not in loops:
-                loops[f"h{w}"] = sch.add_unit_loop(self.out.name)
+        loops = [self.out.loop(f"h{w}") for w in self.windows]
         lane = self.out.lane("f", self.filter_lanes)
-        cut = [split_at_most(sch, loops[f"h{w}"], found.outputs[w]) for w in self.windows]
+        cut = [split_at_most(sch, *each) for each in zip(loops, found.outputs)]
         tiles, inner = [t for t, _ in cut], [y for _, y in cut]
         sch.reorder(*tiles, *inner, lane)
         for stage in reversed(self.rows):
