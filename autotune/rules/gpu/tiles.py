@@ -178,7 +178,7 @@ class _Search:
     def from_sectors(self, plan: library.gpu.TilePlan) -> library.gpu.TilePlan:
         """The same with rows fetched from where their sectors begin, if there are such."""
         found = replace(plan, sectors=True)
-        every = (self.tile(n, found) for n in plan.shared)
+        every = (self.known_tile(n, found, rough=True) for n in plan.shared)
         return found if any(tile.from_sectors for tile in every) else plan
 
     @cached_property
@@ -243,16 +243,24 @@ class _Search:
         """What plans fetch of an operand, of several alike the first, and which each has; if
         `rough` by sizes alone. Of axes that do not move it nothing matters but the lanes that read
         the same."""
-        keys = list[tuple[object, ...]]()
-        for plan in plans:
-            cuts = plan.totals if rough else plan.cuts
-            lanes = () if rough else [cut.lanes for cut in plan.cuts]
-            own = [cuts[axis] for axis in self.c.moving[n]]
-            keys.append((n, n in plan.laid, plan.sectors, *own, *lanes))
-            if keys[-1] not in self.known:
-                self.known[keys[-1]] = self.tile(n, plan)
+        keys = [self.key(n, plan, rough) for plan in plans]
+        for key, plan in zip(keys, plans):
+            if key not in self.known:
+                self.known[key] = self.tile(n, plan)
         places = {key: at for at, key in enumerate(dict.fromkeys(keys))}
         return [self.known[key] for key in places], [places[key] for key in keys]
+
+    def key(self, n: int, plan: library.gpu.TilePlan, rough: bool) -> tuple[object, ...]:
+        """What tells apart what plans fetch of an operand."""
+        cuts = plan.totals if rough else plan.cuts
+        lanes = () if rough else [cut.lanes for cut in plan.cuts]
+        return n, n in plan.laid, plan.sectors, *[cuts[axis] for axis in self.c.moving[n]], *lanes
+
+    def known_tile(
+        self, n: int, plan: library.gpu.TilePlan, rough: bool = False
+    ) -> library.gpu.StagedTile:
+        """What a plan fetches of an operand, or another one that does alike."""
+        return self.known.setdefault(self.key(n, plan, rough), self.tile(n, plan))
 
     def tile(self, n: int, plan: library.gpu.TilePlan) -> library.gpu.StagedTile:
         """What a plan fetches of an operand."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import count
 from math import prod
 from typing import NamedTuple
 
@@ -18,6 +17,9 @@ Places = npt.NDArray[np.int64]
 
 TILES = 1024
 """Tiles that look different of which the pitch is kept."""
+
+FREE = 2
+"""Times that a warp asks for one read and one write without conflicts of banks."""
 
 LOOKED_AT = 8
 """Warps of which the places are looked at, of those that take a box together."""
@@ -125,18 +127,25 @@ def tile_pitch(
     """
     unit, factor = max(1, Gpu.bank_bytes // item), Gpu.banks * Gpu.bank_bytes // item
     together = vector if straight else 1
-    offsets = sorted(range(0, factor, max(unit, together)), key=lambda n: n % (4 * unit) != 0)
-    weights = tile_weights(extents, apart, factor, offsets)
     *others, last = [extents[n] for n in fetched]
     copies = _first([*others, -(-last // vector)])
     copies[:, -1] *= vector
     reads = _first(lanes) @ np.array(steps, np.int64)
-    read = asked(weights @ reads.T, item).max(1)
-    written = asked(weights[:, fetched] @ copies.T, item, Gpu.warp // together).max(1)
-    both = read + written
-    free = np.flatnonzero(both == 2)
-    best = int(free[0]) if len(free) else min(zip(both.tolist(), offsets, count()))[2]
-    return (factor, offsets[best]), (int(read[best]), int(written[best]))
+
+    def met(offsets: Sequence[int]) -> list[tuple[int, int, int, int]]:
+        """Of each offset how often warps ask for both, itself, and for one read and write."""
+        weights = tile_weights(extents, apart, factor, offsets)
+        read = asked(weights @ reads.T, item).max(1)
+        written = asked(weights[:, fetched] @ copies.T, item, Gpu.warp // together).max(1)
+        return list(zip((read + written).tolist(), offsets, read.tolist(), written.tolist()))
+
+    every = range(0, factor, max(unit, together))
+    aligned = [n for n in every if n % (4 * unit) == 0]
+    found, left = met(aligned), [n for n in every if n not in aligned]
+    if left and min(found)[0] > FREE:
+        found += met(left)
+    _, offset, read, written = min(found)
+    return (factor, offset), (read, written)
 
 
 def _first(extents: Sequence[int]) -> Places:
