@@ -176,6 +176,10 @@ ANY = {
     "float16": program(lambda x: ops.sum(x, (1,), name="S"), (5, 64), dtype="float16"),
     "int8": program(lambda x: ops.transpose(x, (1, 0), name="S"), (40, 33), dtype="int8"),
     "all axes but one": program(lambda x: ops.sum(x, (0, 2), name="S"), (9, 5, 33)),
+    "few columns": program(lambda x: ops.mean(x, (0, 1), name="S"), (17, 131, 3)),
+    "few columns of halves": program(
+        lambda x: ops.max(x, (1,), name="S"), (2, 517, 7, 1), dtype="float16"
+    ),
     "long rows": program(softmax, (2, 32771)),
     "one long row": norm(ops.layer_norm, 1, 1 << 15, 2),
 }
@@ -233,6 +237,8 @@ MOVED = {
     "rms norm, 5120 columns": norm(ops.rms_norm, 1 << 14, 5120, 1),
     "softmax, 50257 columns": program(softmax, (300, 50257)),
     "layer norm, 4099 columns": norm(ops.layer_norm, 4096, 4099, 2),
+    "sums of three columns": program(lambda a: ops.sum(a, (0,), name="S"), (1 << 20, 3)),
+    "sums of ten columns": program(lambda a: ops.sum(a, (0, 1, 3), name="S"), (9, 99999, 10, 1)),
     "row sums, 1023 columns": program(lambda a: ops.sum(a, (1,), name="S"), (65536, 1023)),
     "argmax, 1009 columns": program(lambda a: ops.argmax(a, 1, name="S"), (8192, 1009)),
     "log-softmax": program(lambda a: ops.log_softmax(a, name="S"), (512, 2048)),

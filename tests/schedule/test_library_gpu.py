@@ -173,6 +173,29 @@ def test_column_reduction(shape):
     checked(sums(*shape, axis=0), lambda s: gpu.columns(s, "S", warps=4))
 
 
+@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("shape", [(70, 3), (19, 33), (50, 1), (1, 5)])
+def test_blocks_of_whole_rows_of_columns(shape, parts):
+    """Threads side by side have columns side by side, and those of the next row: also of what is
+    done to the sums, and behind other axes."""
+    checked(sums(*shape, axis=0), lambda s: gpu.columns(s, "S", warps=2, parts=parts, whole=True))
+    a = te.placeholder((2, *shape), name="A")
+    k = te.reduce_axis(shape[0], name="k")
+    s = te.compute((2, shape[1]), lambda b, j: te.sum(a[b, k, j], axis=k), name="S")
+    t = te.compute(s.shape, lambda b, j: s[b, j] * 0.5, name="T")
+    checked(
+        te.create_prim_func([a, t], name="halved"),
+        lambda s: gpu.columns(s, "S", warps=2, parts=parts, whole=True, epilogue="T"),
+    )
+
+
+def test_more_columns_than_threads_are_refused():
+    sch = Schedule(sums(4, 65, axis=0))
+    with pytest.raises(ScheduleError, match="64 threads have no room for all columns"):
+        gpu.columns(sch, "S", warps=2, whole=True)
+    assert not len(sch.trace)
+
+
 @pytest.mark.parametrize("shape", [(2, 300), (1, 7)])
 def test_reduction_to_few_values_in_two_kernels(shape):
     sch = checked(sums(*shape), lambda s: gpu.whole(s, "S", blocks=4, warps=1))

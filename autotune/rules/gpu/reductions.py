@@ -13,7 +13,7 @@ from autotune.rules.gpu.move import CLOSE, Move, MovePlan, Options, by_time
 from autotune.rules.group import Group, instances, stride_in
 from autotune.rules.plan import Plan
 from schedule import Schedule, ScheduleError, library
-from tensorir import Block, Gpu, IterKind, body_loads, dtype
+from tensorir import Block, Gpu, IterKind, Var, body_loads, dtype, int_value
 
 WARPS = (1, 2, 4, 8, 16)
 PARTS = (1, 4, 16, 64)
@@ -21,6 +21,9 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 PIECES = (8, 4, 2, 1)
 SHARE = 8
 """Warps that share rows where a thread has several columns, and rows of it in a step."""
+
+MOST_WHOLE = 256
+"""Columns of which a block of threads may have all."""
 
 BLOCKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
@@ -65,16 +68,19 @@ def _plans(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> Iterator[Move
         )  # fmt: skip
 
     wanted = 2 * gpu.multiprocessors
-    if results < wanted and terms >= 64 * gpu.warp:
+    columns = contiguous(block) is IterKind.SPATIAL
+    whole = _whole(block, gpu) if columns else 0
+    if results < wanted and terms >= 64 * gpu.warp and not whole:
         most = min(2 * wanted // max(1, results), terms // (16 * gpu.warp))
         blocks = max(n for n in BLOCKS if n <= max(BLOCKS[0], most))
         options: Options = {"blocks": BLOCKS, "warps": warps}
         yield plan("few_values", _few_values, options, {"blocks": blocks, "warps": 8})
-    if contiguous(block) is IterKind.SPATIAL:
+    if columns:
         parts = wanted // max(1, results // gpu.warp)
         cut = max(n for n in PARTS if n <= max(1, min(parts, terms // gpu.warp)))
         more = next((n for n in PARTS if n > cut and n <= terms // gpu.warp), cut)
         options = {"warps": warps, "parts": PARTS}
+        both: list[dict[str, Any]]
         both = [{"warps": n, "parts": parts} for parts in sorted({1, cut}) for n in (8, 16)]
         both += [{"warps": WARPS[-1], "parts": more}] * (more > cut)
         if (wide := _side_by_side(sch, group, gpu)) > 1:
@@ -83,6 +89,13 @@ def _plans(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> Iterator[Move
             near = {"warps": SHARE, "wide": wide}
             both = [*({**near, "parts": n} for n in cuts[:1] + cuts[1:][-1:]),
                     *({**point, "wide": 1} for point in both)]  # fmt: skip
+        if whole:
+            options |= {"whole": (False, True), "parts": BLOCKS}
+            most = min(wanted * whole // results, terms * whole // (2 * gpu.warp * SHARE))
+            cut = max(n for n in BLOCKS if n <= max(1, most))
+            own = {"warps": SHARE, "parts": cut, "whole": True, "wide": 1}
+            both = [{**point, "whole": False} for point in both]
+            both = [{name: own[name] for name in options}, *both]
         yield plan("columns", _columns, options, *both)
         return
     options = {
@@ -124,12 +137,19 @@ def _of_few_terms(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> list[P
 
 def _draft(
     block: Block, gpu: Gpu, bytes_moved: float, warps: int, by: str = "", parts: int = 0,
-    blocks: int = 1, wide: int = 1, **options: Any,
+    blocks: int = 1, wide: int = 1, whole: bool = False, **options: Any,
 ) -> Draft:  # fmt: skip
     """What a point asks for: one for columns has `parts`, one for few values `blocks`. Their loops
     over terms are not written out."""
     results, terms = (instances(block, kind) for kind in (IterKind.SPATIAL, IterKind.REDUCE))
-    way = by or ("lanes" if parts else "block")
+    way, columns = by or ("lanes" if parts else "block"), _whole(block, gpu)
+    if whole:
+        return in_rows(
+            gpu, bytes_moved, results // columns, terms * columns, by="block", warps=warps,
+            parts=parts, loops=True, piece=PIECES[0],
+        )  # fmt: skip
+    if way == "lanes" and columns:  # some have none
+        results = results // columns * -(-columns // gpu.warp) * gpu.warp
     return in_rows(
         gpu, bytes_moved, results // wide, terms, by=way, warps=warps, parts=parts or blocks,
         loops=not by, piece=_piece(terms) if wide > 1 else 0,
@@ -139,9 +159,21 @@ def _draft(
 def contiguous(block: Block) -> IterKind | None:
     """Of what kind the variable is along which neighbours in what is read are neighbours too."""
     for it in reversed(block.iters):
-        if any(stride_in(load, it.var, block) == 1 for load in body_loads(block)):
+        if int_value(it.extent) != 1 and _is_near(block, it.var):
             return it.kind
     return None
+
+
+def _whole(block: Block, gpu: Gpu) -> int:
+    """Columns side by side of which a block is to have all, as lanes would be left without one; 0
+    where there are none such."""
+    near = [it for it in block.iters if it.kind is IterKind.SPATIAL and _is_near(block, it.var)]
+    columns = (int_value(near[-1].extent) or 0) if near else 0
+    return columns if 1 < columns <= MOST_WHOLE and columns % gpu.warp else 0
+
+
+def _is_near(block: Block, var: Var) -> bool:
+    return any(stride_in(load, var, block) == 1 for load in body_loads(block))
 
 
 def _side_by_side(sch: Schedule, group: Group, gpu: Gpu) -> int:
@@ -211,11 +243,15 @@ def _outer(block: Block) -> int:
     return sum(it.kind is IterKind.SPATIAL for it in block.iters)
 
 
-def _columns(sch: Schedule, group: Group, warps: int, parts: int, wide: int = 1) -> None:
+def _columns(
+    sch: Schedule, group: Group, warps: int, parts: int, wide: int = 1, whole: bool = False
+) -> None:
     """Of several columns side by side a thread has each: they are tiles of a contraction."""
     _inline_padding(sch, group)
     if wide == 1:
-        library.gpu.columns(sch, group.block, warps=warps, parts=parts, epilogue=group.epilogue)
+        library.gpu.columns(
+            sch, group.block, warps=warps, parts=parts, whole=whole, epilogue=group.epilogue
+        )
         return
     c = library.find_contraction(sch, group.block, group.epilogue)
     deep, near = max(c.reduced, key=lambda n: c.axes[n].extent or 0), c.spatial[-1]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import NamedTuple
 
 from schedule.analysis.uses import accesses, read_by_others
 from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.find import flat_index
+from schedule.library.gpu.memory.sectors import in_sector
 from schedule.library.gpu.steps import (
     bind_kernel,
     end_in,
@@ -17,7 +19,10 @@ from schedule.library.gpu.steps import (
 )
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
-from tensorir import Gpu, Load, checked, slope
+from tensorir import Gpu, Load, body_loads, checked, slope
+
+PIECE = 8
+"""Rows that a thread reads at once, where blocks have whole rows."""
 
 
 class Columns(NamedTuple):
@@ -33,7 +38,13 @@ class Columns(NamedTuple):
 
 @checked
 def columns(
-    sch: Schedule, block: str, *, warps: int = 8, parts: int = 1, epilogue: str | None = None
+    sch: Schedule,
+    block: str,
+    *,
+    warps: int = 8,
+    parts: int = 1,
+    whole: bool = False,
+    epilogue: str | None = None,
 ) -> Columns:
     """Schedule B[.., j] = the sum, or another reduction, of A[.., k, j] over all k, for a GPU.
 
@@ -43,9 +54,12 @@ def columns(
     warps     of a block of threads
     parts     into which rows are divided, each with blocks of threads of its own, where columns are
               few: a second kernel combines them
+    whole     whether threads side by side have all columns of the last axis, and then those of the
+              next row: no lane is without a column where these are few, or no multiple of a warp
     epilogue  an elementwise block that alone reads B, to be computed from registers
 
-    Raises ScheduleError where the block is no reduction, or has no columns.
+    Raises ScheduleError where the block is no reduction, or has no columns, or more than a block of
+    so many warps has threads for if it is to have all of them.
     """
     with all_or_nothing(sch, f"gpu.columns({str(block)!r})"):
         outer, along = reduction_of(sch, block)
@@ -58,27 +72,48 @@ def columns(
         if parts > 1:
             part, _ = sch.split(term, [parts, None])
             made = sch.rfactor(block, part, 0)
-            _columns(sch, made, warps)
-        loop = _columns(sch, block, warps, alone=epilogue is None)
+            _columns(sch, made, warps, whole)
+        loop = _columns(sch, block, warps, whole, alone=epilogue is None)
         if epilogue is not None:
-            end_in(sch, block, epilogue, loop)
+            end_in(sch, block, epilogue, loop, "threadIdx.x" if whole else "lane")
         return Columns(loop, made)
     raise AssertionError
 
 
-def _columns(sch: Schedule, block: str, warps: int, alone: bool = True) -> LoopRef:
+def _columns(sch: Schedule, block: str, warps: int, whole: bool, alone: bool = True) -> LoopRef:
     """The kernel of a reduction; where it ends `alone`, lanes go on from row to row of columns."""
     outer, along = reduction_of(sch, block)
     sch.reorder(*outer, *along)
     outer = loops_in_memory(sch, block, outer)
-    while alone and len(outer) > 1 and _are_one(sch, block, *outer[-2:]):
+    while alone and not whole and len(outer) > 1 and _are_one(sch, block, *outer[-2:]):
         outer = [*outer[:-2], sch.fuse(*outer[-2:])]
     term = sch.fuse(*along) if len(along) > 1 else along[0]
+    if whole:
+        return _whole_rows(sch, block, outer, term, Gpu.warp * warps)
     step, warp = sch.split(term, [None, warps])
     group, lane = sch.split(outer[-1], [None, Gpu.warp])
     sch.reorder(*outer[:-1], group, lane, warp, step)
     grid = fuse_for_blocks(sch, [*outer[:-1], group])
     return bind_kernel(sch, grid, {"lane": [lane], "warp": [warp]})
+
+
+def _whole_rows(
+    sch: Schedule, block: str, outer: list[LoopRef], term: LoopRef, threads: int
+) -> LoopRef:
+    """The kernel of a reduction whose blocks have as many whole rows at once as fit."""
+    columns = sch.state.loop(outer[-1]).const_extent
+    fits = columns is not None and columns <= threads
+    require(fits, block, f"{threads} threads have no room for all columns of block {block!r}")
+    assert columns is not None
+    node, rows = sch.state.block(block), threads // columns
+    aligned = max(in_sector(load.buffer.dtype) for load in body_loads(node))
+    unit = aligned // gcd(columns, aligned)  # rows that fill whole sectors
+    step, piece, row = sch.split(term, [None, PIECE, rows - rows % unit or rows])
+    grid = outer[:-1] or [sch.add_unit_loop(outer[-1])]
+    sch.reorder(*grid, outer[-1], row, step, piece)
+    sch.unroll(piece)
+    grid = fuse_for_blocks(sch, grid)
+    return bind_kernel(sch, grid, {"threadIdx.x": [outer[-1]], "threadIdx.y": [row]})
 
 
 def _are_one(sch: Schedule, block: str, outer: LoopRef, inner: LoopRef) -> bool:
