@@ -78,7 +78,7 @@ def open_reading(path: Path) -> sqlite3.Connection:
     if write_ahead and not path.with_name(f"{path.name}-shm").exists():
         return _snapshot(path)  # SQLite would make files beside it
     try:
-        connection = _connect(f"file:{quote(str(path.resolve()))}?mode=ro")
+        connection = _connect(f"{_address(path)}?mode=ro")
         try:
             return _current(connection, path)
         except BaseException:
@@ -104,7 +104,7 @@ def open_writing(path: Path) -> sqlite3.Connection:
             raise DatabaseError(_no_folder(path, error.strerror)) from error
         if path.exists() and path.stat().st_size and not _head(path).startswith(MAGIC):
             raise sqlite3.DatabaseError("file is not a database")
-    connection = _connect(str(path) if path == MEMORY else f"file:{quote(str(path.resolve()))}")
+    connection = _connect(str(path) if path == MEMORY else _address(path))
     try:
         version_of(connection, path)  # before anything is written to it
         with suppress(sqlite3.OperationalError):  # others have it open: as it is, then
@@ -243,6 +243,11 @@ def _head(path: Path) -> bytes:
         raise DatabaseError(
             f"cannot read the tuning database {str(path)!r}: {error.strerror}"
         ) from error
+
+
+def _address(path: Path) -> str:
+    """A file as SQLite wants it, whatever its name: it may be no text."""
+    return f"file:{quote(os.fsencode(path.resolve()))}"
 
 
 def _connect(where: str) -> sqlite3.Connection:

@@ -312,3 +312,14 @@ def test_a_closed_database(db):
     db.close()
     with pytest.raises(DatabaseError, match="is closed"):
         db.records()
+
+
+@pytest.mark.parametrize("name", [b"a ?b#c%41", "é".encode(), b"no text \xff"])
+def test_folders_may_have_any_name(tmp_path, name):
+    """SQLite takes it as part of an address; that of the last one is no text in any encoding."""
+    path = tmp_path / os.fsdecode(name) / "tuning.db"
+    with Database(path) as db:
+        db.add(record(1.0))
+    with Database(path) as db:
+        assert len(db.records()) == 1
+    assert path.exists()
