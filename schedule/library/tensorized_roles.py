@@ -16,6 +16,7 @@ from tensorir import (
     Block,
     Cast,
     Const,
+    Expr,
     Load,
     Store,
     TensorIntrin,
@@ -160,12 +161,10 @@ def find_products(
 def roles_of(sch: Schedule, block: str, intrin: TensorIntrin) -> Roles:
     """The parts that the loops of a block play; refuses a block that is no product of its kind."""
     node = sch.state.block(block)
-    factors = factors_of(node)
+    factors, store = factors_of(node), plain_store(node)
     none = f"block {block!r} is no product of two matrices"
     require(factors is not None, block, none)
-    assert factors is not None
-    store = plain_store(node)
-    assert store is not None
+    assert factors is not None and store is not None
     column = store.indices[-1]
     weights = [load for load in factors if column in load.indices]
     data = [load for load in factors if not any(column in variables(i) for i in load.indices)]
@@ -177,29 +176,35 @@ def roles_of(sch: Schedule, block: str, intrin: TensorIntrin) -> Roles:
         f"block {block!r} multiplies {a.buffer.name!r} with itself",
         "compute a copy of it for one of the two",
     )
-    _check_types(block, intrin, (a, b), store)
+    mine = [access.buffer.dtype for access in (a, b, store)]
+    wanted = [param.dtype for param in intrin.func.params]
+    require(
+        mine == wanted,
+        block,
+        f"intrinsic {intrin.name!r} multiplies {wanted[0]} and {wanted[1]} into {wanted[2]}, and "
+        f"block {block!r} {mine[0]} and {mine[1]} into {mine[2]}",
+    )
     depth = a.indices[-1]
     reduced = {it.var for it in node.reduced}
     once = sum(depth in variables(i) for i in a.indices) == 1
     plain_b = all(isinstance(i, Var) for i in b.indices) and len(set(b.indices)) == len(b.indices)
     require(depth in reduced and once and plain_b and depth in b.indices, block, none)
-    return _by_role(sch, node, intrin, a, b)
+    return _by_role(node, intrin, a, b, store.indices)
 
 
-def _by_role(sch: Schedule, node: Block, intrin: TensorIntrin, a: Load, b: Load) -> Roles:
-    store, where = plain_store(node), node.name
-    assert store is not None
-    column, depth = store.indices[-1], a.indices[-1]
-    used = {v for i in a.indices for v in variables(i)}
-    own = [v for v in store.indices if isinstance(v, Var)]
+def _by_role(node: Block, intrin: TensorIntrin, a: Load, b: Load, own: tuple[Expr, ...]) -> Roles:
+    where, column, depth = node.name, own[-1], a.indices[-1]
+    used: set[Expr] = {v for i in a.indices for v in variables(i)}
     batch = [v for v in own if v in b.indices and v is not column]
     rows = [v for v in own if v not in b.indices]
-    sizes = {it.var: int_value(it.extent) for it in node.iters}
+    sizes: dict[Expr, int | None] = {it.var: int_value(it.extent) for it in node.iters}
     # Those of extent 1 index neither operand; a tile wants the last axis, unless it is short.
     rows.sort(key=lambda v: (v in used, min(FEW_ROWS + 1, sizes[v] or FEW_ROWS + 1)))
     none = f"block {where!r} is no product of two matrices"
     require(bool(rows) and rows[-1] in used, where, none)
-    names = {it.var: it.binding.name for it in node.iters if isinstance(it.binding, Var)}
+    names: dict[Expr, str] = {
+        it.var: it.binding.name for it in node.iters if isinstance(it.binding, Var)
+    }
     changed = f"the loops of block {where!r} were changed before"
     require(len(names) == len(node.iters), where, changed, "schedule products before other steps")
     empty = next((names[var] for var in names if sizes[var] == 0), None)
@@ -207,38 +212,23 @@ def _by_role(sch: Schedule, node: Block, intrin: TensorIntrin, a: Load, b: Load)
     require(empty is None, where, idle, "leave the loops as they are")
     shape = product_shape(intrin)
     assert shape is not None
-    windows = [it.var for it in node.reduced if it.var is not depth]
-    assert isinstance(column, Var) and isinstance(depth, Var)
-    last = rows[-1]
-    assert isinstance(last, Var)
     return Roles(
-        batch=tuple(names[v] for v in batch if isinstance(v, Var)),
-        outer=tuple(names[v] for v in rows[:-1] if isinstance(v, Var)),
-        row=names[last],
+        batch=tuple(names[v] for v in batch),
+        outer=tuple(names[v] for v in rows[:-1]),
+        row=names[rows[-1]],
         column=names[column],
-        windows=tuple(names[v] for v in windows),
+        windows=tuple(names[it.var] for it in node.reduced if it.var is not depth),
         depth=names[depth],
         order=tuple(names[it.var] for it in node.iters),
-        rows=sizes[last],
+        rows=sizes[rows[-1]],
         columns=sizes[column],
         terms=sizes[depth],
         weight=b,
-        weight_order=tuple(names[v] for v in b.indices if isinstance(v, Var)),
+        weight_order=tuple(names[v] for v in b.indices),
         at_once=shape,
         by_rows=b.indices.index(depth) < b.indices.index(column),
         plain=all(isinstance(i, Var) for i in a.indices),
         shared=any(v not in used for v in batch),
-    )
-
-
-def _check_types(block: str, intrin: TensorIntrin, loads: tuple[Load, Load], store: Store) -> None:
-    mine = [load.buffer.dtype for load in loads] + [store.buffer.dtype]
-    wanted = [param.dtype for param in intrin.func.params]
-    require(
-        mine == wanted,
-        block,
-        f"intrinsic {intrin.name!r} multiplies {wanted[0]} and {wanted[1]} into {wanted[2]}, and "
-        f"block {block!r} {mine[0]} and {mine[1]} into {mine[2]}",
     )
 
 

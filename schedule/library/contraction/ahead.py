@@ -96,21 +96,13 @@ def _size(c: Contraction, part: _Part) -> int:
     return prod(c.axes[n].extent or SYMBOLIC for n in part.axes)
 
 
-def _alone(c: Contraction, apart: int, device: Device, constants: Collection[str]) -> float:
-    """Cycles of one thread for what is computed ahead."""
-    known = {n for n, o in enumerate(c.operands) if o.buffer in constants}
-    assert isinstance(device, Cpu)
-    changing = [part for part in _parts(c, apart) if not known.issuperset(part.reads)]
-    return device.costs.passed * sum(_size(c, part) for part in changing)
-
-
 def _cycles(c: Contraction, option: Ahead, device: Device, constants: Collection[str]) -> float:
-    apart, threads = option
-    alone = _alone(c, apart, device, constants)
-    if not threads or not alone:
-        return alone
     assert isinstance(device, Cpu)
-    return alone / device.threads + device.costs.start * len(_parts(c, apart))
+    (apart, threads), costs = option, device.costs
+    known = {n for n, o in enumerate(c.operands) if o.buffer in constants}
+    parts = _parts(c, apart)
+    alone = costs.passed * sum(_size(c, p) for p in parts if not known.issuperset(p.reads))
+    return alone / device.threads + costs.start * len(parts) if threads and alone else alone
 
 
 def _as_written(c: Contraction, device: Device) -> Iterator[Ahead]:

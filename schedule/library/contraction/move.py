@@ -10,20 +10,12 @@ from typing import Any
 from schedule.analysis.numerics import numerics_class
 from schedule.analysis.uses import own_store
 from schedule.errors import ScheduleError
-from schedule.library.contraction.axes import Access, Contraction, Operand
+from schedule.library.contraction.axes import Access, Contraction
 from schedule.library.contraction.find import find_again
 from schedule.library.contraction.nest import make_nest
 from schedule.library.contraction.plan import NestPlan
 from schedule.schedule import Schedule
 from tensorir import Device, Load, TensorIRError, allows, check_numerics, weakest
-
-
-def _always(c: Contraction, option: Any) -> str | None:
-    return None
-
-
-def _nothing(c: Contraction, option: Any, device: Device, constants: Collection[str]) -> float:
-    return 0.0
 
 
 @dataclass(frozen=True)
@@ -50,9 +42,9 @@ class Move:
 
     name: str
     apply: Callable[[Schedule, Contraction, Any], Contraction]
-    requires: Callable[[Contraction, Any], str | None] = _always
+    requires: Callable[[Contraction, Any], str | None] = lambda c, option: None
     options: Callable[[Contraction, Device], Iterable[Any]] = lambda c, device: ()
-    cycles: Callable[[Contraction, Any, Device, Collection[str]], float] = _nothing
+    cycles: Callable[[Contraction, Any, Device, Collection[str]], float] = lambda *asked: 0.0
     numerics: str = "bitwise"
     foresee: Callable[[Contraction, Any], Contraction] | None = None
 
@@ -100,10 +92,7 @@ class Move:
                 f"move {self.name!r} returned {after!r} and not the contraction that is left: end "
                 "it with `return find_again(sch, c)`"
             )
-        if self.foresee is not None:
-            left = self.foresee(c, option)
-        else:
-            left = find_again(sch, after)
+        left = find_again(sch, after) if self.foresee is None else self.foresee(c, option)
         if _forms(left) != _forms(after):
             raise TensorIRError(
                 f"move {self.name!r} returned a contraction that is not what block "
@@ -138,21 +127,21 @@ def make_moved_nest(sch: Schedule, c: Contraction, plan: MovedPlan) -> None:
     for move, option in plan.moves:
         c = move(sch, c, option)
     made = [block for block in sch.get_blocks() if block not in before]
-    straight = [c.operands[p.operand] for p in plan.nest.packs]
-    straight = [o for o, p in zip(straight, plan.nest.packs) if o.strides[p.axis] == 1]
+    packed = ((c.operands[p.operand], p.axis) for p in plan.nest.packs)
+    straight = {o.buffer for o, axis in packed if o.strides[axis] == 1}
     taken = [block for block in made if _computes(sch, block, straight)]
     make_nest(sch, c, plan.nest)
     for block in taken:
         sch.compute_inline(block)
 
 
-def _computes(sch: Schedule, block: str, operands: Sequence[Operand]) -> bool:
-    """Whether a stage is no reduction and no copy, and makes one of some operands: the copy that
+def _computes(sch: Schedule, block: str, buffers: Collection[str]) -> bool:
+    """Whether a stage is no reduction and no copy, and makes one of some buffers: the copy that
     packs it computes it, as it reads what lies side by side."""
     store = own_store(sch.state.block(block))
     if store is None or isinstance(store.value, Load):
         return False
-    return store.buffer.name in {o.buffer for o in operands}
+    return store.buffer.name in buffers
 
 
 def left_by(moves: Sequence[tuple[Move, Any]], sch: Schedule, c: Contraction) -> Contraction:

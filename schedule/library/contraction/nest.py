@@ -20,6 +20,7 @@ from schedule.library.contraction.places import (
     store_of,
 )
 from schedule.library.contraction.plan import NestPlan
+from schedule.library.tile import one_loop
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
 from tensorir import Call, IterKind, body_loads, dtype, walk_exprs
@@ -230,19 +231,14 @@ class _Nest:
             if parts:
                 around[n] = parts.pop()
         inside = sorted(inner, key=lambda n: n == plan.lane)
-        ordered = [n for n in plan.order_of_tasks(self.c) if n in tasks]
-        alone = [n for n in ordered if self.c.axes[n].extent is None][1:]
-        shared = [n for n in ordered if n not in alone]
-        outer = [*(tasks[n] for n in alone), *(around[n] for n in plan.order if n in around)]
+        outer = [around[n] for n in plan.order if n in around]
         rows = [inner[n] for n in inside]
-        sch.reorder(*(tasks[n] for n in shared), *outer, *rows)
-        task = None
-        if shared:
-            parts = [tasks[n] for n in shared]
-            task = sch.fuse(*parts) if len(parts) > 1 else parts[0]
-        elif not outer:  # one tile is all there is
-            outer = [sch.add_unit_loop(rows[0] if rows else stage)]
-        return task, outer, rows
+        if not tasks:
+            sch.reorder(*outer, *rows)  # one tile may be all there is
+            return None, outer or [sch.add_unit_loop(rows[0] if rows else stage)], rows
+        shared = [tasks[n] for n in plan.order if n in tasks]
+        task, last = one_loop(sch, shared, [*outer, *rows])
+        return task, outer or [last], rows
 
     def sums_at(self, where: LoopRef, tile: str | None = None) -> None:
         """The sums of a register tile; with `tile`, the stage after them goes with each tile."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import permutations
 from typing import TypeVar
 
 from schedule.library.contraction.axes import Access, Axis, Contraction, Operand
@@ -20,17 +21,12 @@ def merged_axes(c: Contraction, apart: Pair | None = None) -> Contraction:
 
     apart  those that stay two all the same, an outer and an inner one
     """
-    merged = True
-    while merged:
-        merged = False
-        for outer in range(len(c.axes)):
-            for inner in range(len(c.axes)):
-                if outer != inner and _are_one(c, outer, inner, apart):
-                    c, merged = _merge(c, outer, inner), True
-                    break
-            if merged:
-                break
-    return c
+    while True:
+        pairs = permutations(range(len(c.axes)), 2)
+        one = next((pair for pair in pairs if _are_one(c, *pair, apart)), None)
+        if one is None:
+            return c
+        c = _merge(c, *one)
 
 
 def sorted_axes(c: Contraction) -> Contraction:

@@ -157,8 +157,7 @@ def reduce_loops(sch: Schedule, c: Contraction, order: Sequence[int]) -> list[Lo
     """
     loops = loops_by_place(sch, c.block)
     iters = sch.state.block(c.block).iters
-    now = [n for n, it in enumerate(iters) if it.kind is IterKind.REDUCE]
     digits = [d for n in c.reduced for d in c.axes[n].digits]
     before = sorted({d.place for d in digits})
-    long = [n for n in now if n in loops]
+    long = [n for n, it in enumerate(iters) if it.kind is IterKind.REDUCE and n in loops]
     return axis_loops(sch, [c.axes[n] for n in order], dict(zip(before, (loops[n] for n in long))))
