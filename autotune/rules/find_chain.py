@@ -161,6 +161,8 @@ def _pays(sch: Schedule, chain: Chain, cpu: Cpu) -> bool:
     fits = chain.item * chain.kept * together <= cpu.l2_bytes
     if turned and chain.sizes[-1] < chain.lanes:
         return False  # no square of rows and columns
+    if chain.order.kept and not chain.products:
+        return False  # whoever turns the rows may as well compute the last stage
     split = _better_in_parts(sch, chain, cpu)
     return back and chain.rows >= cpu.threads and fits and not split
 
