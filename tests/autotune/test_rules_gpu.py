@@ -275,6 +275,7 @@ LONG = {
     "sums of one row": program(lambda a: ops.sum(a, (1,), name="S"), (1, 1 << 20)),
     "softmax along few columns": program(lambda a: ops.softmax(a, axis=0, name="S"), (1 << 16, 64)),
     "norm of channels, last": program(normed, (32, 56, 56, 64)),
+    "norm of few channels, last": program(normed, (1024, 32, 32, 10)),
 }
 
 

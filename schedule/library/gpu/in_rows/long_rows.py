@@ -10,6 +10,7 @@ from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.gpu.columns import columns
 from schedule.library.gpu.elementwise import elementwise
 from schedule.library.gpu.in_rows.stages import chain_of
+from schedule.library.gpu.steps import reduction_of
 from schedule.library.gpu.whole import whole
 from schedule.schedule import Schedule
 from schedule.state import BlockRef
@@ -69,10 +70,18 @@ def long_rows(
             if name not in sums:
                 sch.compute_inline(name)
         if by == "lanes":
-            made = [columns(sch, name, warps=warps, parts=blocks).parts for name in sums]
+            made = [_parts(sch, name, blocks, warps) for name in sums]
         else:
             made = [whole(sch, name, blocks=blocks, warps=warps).parts for name in sums]
         if chain[-1] not in sums:
             elementwise(sch, block, threads=warps * Gpu.warp, items=ITEMS)
         return LongRows(tuple(name for name in made if name is not None), tuple(sums))
     raise AssertionError
+
+
+def _parts(sch: Schedule, name: str, blocks: int, warps: int) -> BlockRef | None:
+    """Parts of sums by lanes, of whole rows of columns where these are no multiple of a warp."""
+    outer, _ = reduction_of(sch, name)
+    count = sch.state.loop(outer[-1]).const_extent if outer else None
+    full = count is not None and count % Gpu.warp > 0 and count <= Gpu.warp * warps
+    return columns(sch, name, warps=warps, parts=blocks, whole=full).parts
