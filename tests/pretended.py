@@ -27,6 +27,9 @@ class RunsNothing:
     def __exit__(self, *exc_info: object) -> None:
         return
 
+    def begin(self, *args: Any) -> None:
+        return
+
     def features(self, *args: Any) -> None:
         return
 

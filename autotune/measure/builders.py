@@ -6,11 +6,12 @@ import json
 import threading
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from autotune.measure.process import Reply, WorkerProcess, warn_once
 from autotune.measure.scoring import KEPT, OTHER_SPACE
+from autotune.measure.settings import MeasureResult
 
 
 class BuilderPool:
@@ -28,10 +29,18 @@ class BuilderPool:
         self._limits = limits
         self._restart_every = restart_every
         self._scored: list[deque[str]] = [deque(maxlen=KEPT) for _ in range(jobs)]
+        self._begun: list[Future[Reply]] = []
 
     @property
     def jobs(self) -> int:
         return len(self._workers)
+
+    def begin(self, message: Mapping[str, Any]) -> None:
+        """Have each worker start and answer `message`, which is waited for by the next request: who
+        fails now is asked again then."""
+        pool = ThreadPoolExecutor(self.jobs, thread_name_prefix="begin")
+        self._begun = [pool.submit(w.request, message, self._limits) for w in self._workers]
+        pool.shutdown(wait=False)
 
     def request(self, messages: Sequence[Mapping[str, Any]]) -> list[Reply]:
         """The reply to each message, in order, each from the first worker that is free; of a
@@ -50,6 +59,7 @@ class BuilderPool:
 
         pool = ThreadPoolExecutor(len(self._workers), thread_name_prefix="build")
         try:
+            self._settle()
             for done in [pool.submit(work, n) for n in range(min(self.jobs, len(messages)))]:
                 done.result()
             return [replies[at] for at in range(len(messages))]
@@ -62,8 +72,17 @@ class BuilderPool:
             pool.shutdown(wait=True)
 
     def close(self) -> None:
+        for worker in self._workers if self._begun else ():
+            worker.interrupt()
+        self._settle()
         for worker in self._workers:
             worker.close()
+
+    def _settle(self) -> None:
+        """Wait for what workers begin with."""
+        for each in self._begun:
+            each.exception()
+        self._begun = []
 
 
 class Waiting:
@@ -115,3 +134,14 @@ def elsewhere(replies: Sequence[Reply]) -> list[int]:
             " for them, which takes longer and finds the same"
         )
     return found
+
+
+def tell_why(results: Sequence[MeasureResult]) -> None:
+    """Warn of a worker that failed to find features."""
+    why = next((r for r in results if r.status not in ("ok", OTHER_SPACE)), None)
+    if why is not None:
+        last = why.error.strip().rpartition("\n")[2]
+        warn_once(
+            "a worker found no features of candidates, and this process looks for those of all"
+            f" from now on: {why.status}: {last}"
+        )

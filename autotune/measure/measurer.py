@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from autotune.errors import MeasureError
 from autotune.measure.batch import Batch, Built, OnResult, once, result_of
-from autotune.measure.builders import BuilderPool, elsewhere
+from autotune.measure.builders import BuilderPool, elsewhere, tell_why
 from autotune.measure.busy import TOLERABLE, Neighbours
 from autotune.measure.cold import check_cold
 from autotune.measure.design import (
@@ -33,9 +33,8 @@ from autotune.measure.memory import build_limit, run_limit
 from autotune.measure.oracle import make_oracle
 from autotune.measure.places.folder import no_room, working_folder
 from autotune.measure.places.runner import HERE, LocalRunner, Slot, Workers
-from autotune.measure.process import warn_once
 from autotune.measure.reference import Reference
-from autotune.measure.scoring import OTHER_SPACE, made_for, scored_of
+from autotune.measure.scoring import feature_request, feature_requests, made_for, scored_of
 from autotune.measure.settings import MeasureResult, MeasureSettings, Rounds
 from autotune.noise.visits import Visits
 from autotune.phases import Phases
@@ -228,6 +227,15 @@ class Measurer:
         """Where times are taken: no other tuner works, and who else does is noted."""
         return self._device.alone(self._report, self.neighbours, *others)
 
+    def begin(self, numerics: str, outline: str, costs: Costs | None = None) -> None:
+        """Start the workers that build, which make the space of `features` while this process goes
+        on; nothing where it builds alone, or others build for it."""
+        if self._jobs < 2 or self._executor is not None:
+            return
+        pool = self._start_builders()
+        assert isinstance(pool, BuilderPool)
+        pool.begin(feature_request((), made_for(numerics, outline, costs)))
+
     def features(
         self,
         candidates: Sequence[Candidate],
@@ -244,28 +252,15 @@ class Measurer:
         if self._jobs < 2 and self._executor is None:
             return None
         pool = self._start_builders()
-        size = max(1, -(-len(candidates) // (2 * pool.jobs)))
-        parts = [candidates[at : at + size] for at in range(0, len(candidates), size)]
-        messages = [
-            {
-                "op": "features",
-                **made_for(numerics, outline, costs),
-                "candidates": [candidate.as_json() for candidate in part],
-            }
-            for part in parts
-        ]
+        about = made_for(numerics, outline, costs)
+        messages = feature_requests(candidates, 2 * pool.jobs, about)
         with self._phases.holding(self._building(), "proposing"):
             replies = pool.request(messages)
         results = [result_of(reply, self.settings) for reply in replies]
         if all(result.ok for result in results):
             return [scored for reply in replies for scored in scored_of(reply.data["rows"])]
-        why = next((r for r in results if r.status not in ("ok", OTHER_SPACE)), None)
-        if not elsewhere(replies) and why is not None:
-            last = why.error.strip().rpartition("\n")[2]
-            warn_once(
-                "a worker found no features of candidates, and this process looks for those of all"
-                f" from now on: {why.status}: {last}"
-            )
+        if not elsewhere(replies):
+            tell_why(results)
         return None
 
     @property

@@ -18,7 +18,7 @@ from tensorir import Costs, Target, allows, device_of, parse, program_key
 
 if TYPE_CHECKING:
     from autotune.search.state import Scored
-    from autotune.space import Space
+    from autotune.space import Candidate, Space
     from schedule import Schedule
 
 
@@ -57,6 +57,20 @@ def made_for(numerics: str, outline: str, costs: Costs | None) -> dict[str, Any]
     """What a worker needs to make the space with this outline, which was made with such costs."""
     known = None if costs is None else asdict(costs)
     return {"numerics": numerics, "outline": outline, "costs": known}
+
+
+def feature_request(candidates: Sequence[Candidate], about: Mapping[str, Any]) -> dict[str, Any]:
+    """The message that asks for the features of candidates of the space that `about` tells of."""
+    return {"op": "features", **about, "candidates": [c.as_json() for c in candidates]}
+
+
+def feature_requests(
+    candidates: Sequence[Candidate], most: int, about: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """The same in at most so many messages, of as many candidates each."""
+    size = max(1, -(-len(candidates) // most))
+    parts = [candidates[at : at + size] for at in range(0, len(candidates), size)]
+    return [feature_request(part, about) for part in parts]
 
 
 def scheduled_program(schedule: Schedule) -> str:

@@ -48,11 +48,12 @@ class Search:
         from autotune.tuning.transfer import hints
 
         session = self.session
-        session.state.hints = hints(session, without)
         if several and not session.function:
             session.state.ahead = lambda some: self._running().features(
                 some, session.numerics, session.rules, session.costs
             )
+            self._start_workers()
+        session.state.hints = hints(session, without)
         best = session.stored_best()
         task.best(None if best is None else best.median)
         if best is None:
@@ -61,12 +62,20 @@ class Search:
             session.expectation = expected(session)
             task.expect(session.expectation)
 
+    def _start_workers(self) -> None:
+        """Have the workers start that make schedules ahead, while this process goes on; nothing
+        where they run."""
+        if self._measurer is None and self.session.state.ahead is not None:
+            session = self.session
+            self._running().begin(session.numerics, session.rules, session.costs)
+
     def step(self, task: Task, goal: float) -> Batch:
         """Propose a batch and measure it, or what is missing of one that was cut off, until the
         session has `goal` trials. Nothing is proposed where nothing is left to try."""
         from autotune.search.trust import trust
 
         session = self.session
+        self._start_workers()
         with session.phases("proposing"):
             batch = next_batch(session, self._how.propose)
         if batch.proposed:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
 from autotune.cost_model import make_cost_model
 from autotune.database.records import Workload
 from autotune.knobs.space import OwnSpace
 from autotune.measure.scoring import scheduled_program, wanted_features
 from autotune.rules import default_candidates
 from autotune.search import SearchState
-from autotune.space import Space
+from autotune.space import Candidate, Space
 from backends import resolve, why_not_here
 from tensorir import Numbers, PrimFunc, Target, TensorIRError
 
@@ -38,7 +42,25 @@ def make_state(
         defaults=(
             space.defaults
             if isinstance(space, OwnSpace)
-            else default_candidates(space, workload.constants)
+            else Defaults(lambda: default_candidates(space, workload.constants))
         ),
         identify=scheduled_program,
     )
+
+
+class Defaults(Sequence[Candidate]):
+    """Candidates that are made when they are first asked for: their schedules are made to see that
+    nothing refuses them, and the workers of a search start meanwhile."""
+
+    def __init__(self, make: Callable[[], Sequence[Candidate]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _made(self) -> Sequence[Candidate]:
+        return self._make()
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._made[at]

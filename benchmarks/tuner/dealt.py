@@ -52,6 +52,9 @@ class DealtMeasurer:
     def __exit__(self, *exc_info: object) -> None:
         return
 
+    def begin(self, *args: object) -> None:
+        """No worker makes schedules."""
+
     def features(self, *args: object) -> None:
         """They are found by the search itself."""
 

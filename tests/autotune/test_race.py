@@ -40,6 +40,9 @@ class Noisy:
     def __exit__(self, *exc_info):
         return
 
+    def begin(self, *args):
+        return
+
     def features(self, *args):
         return None
 

@@ -89,6 +89,30 @@ def test_workers_are_renewed_for_what_they_build_alone():
         assert [worker.pid for worker in pool._workers] != pids[0]
 
 
+def test_workers_begin_with_the_space_before_they_are_asked():
+    func = linear(symbolic=False)
+    space = make_space(func, device_of(TARGET))
+    with Measurer(func, str(TARGET), TWO) as measurer:
+        measurer.begin("mixed", outline(space, TARGET))
+        pool = measurer._start_builders()
+        answers = [begun.result() for begun in pool._begun]
+        assert [reply.data for reply in answers] == [{"status": "ok", "rows": []}] * 2
+        pids = [worker.pid for worker in pool._workers]
+        candidates = [space.sample(random.Random(seed)) for seed in range(4)]
+        assert measurer.features(candidates, "mixed", outline(space, TARGET)) is not None
+        assert pids == [worker.pid for worker in pool._workers]
+
+
+def test_workers_that_begin_end_with_the_measurer():
+    func = linear(symbolic=False)
+    with Measurer(func, str(TARGET), TWO) as measurer:
+        measurer.begin("mixed", "whatever")
+        pool = measurer._start_builders()
+        begun = pool._begun
+    assert len(begun) == 2 and all(each.done() for each in begun)
+    assert [worker.pid for worker in pool._workers] == [None, None]
+
+
 def test_who_has_scored_a_candidate_builds_it():
     """Its schedule is there; who has nothing left takes what another would come to last."""
     scored = [["a", "b", "c", "d"], ["e"]]
