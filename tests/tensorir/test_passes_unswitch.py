@@ -7,8 +7,10 @@ import pytest
 
 from autotune import default_schedule
 from backends import build
-from tensorir import PrimFunc, ops, parse, te
+from tensorir import PrimFunc, interpret, ops, parse, te
 from tensorir.passes.conditions.unswitch import unswitch
+from tensorir.stmt import For, If
+from tensorir.visit import walk
 
 
 def func_of(body: str) -> PrimFunc:
@@ -98,6 +100,38 @@ def test_other_loops_stay_as_they_are(why: str) -> None:
     assert unswitch(func) is func
 
 
+def beside_a_whole_tile(rows: int) -> str:
+    """Rows that each have a condition, in a loop that has all of them without one elsewhere."""
+    columns = range(0, 48, 16)
+    whole = [f"C[{c + r}] = C[{c + r}] + 2.0" for r in range(rows) for c in columns]
+    edge = [
+        f"if {r} < n:\n            C[{c + r}] = C[{c + r}] + 2.0"
+        for r in range(rows) for c in columns
+    ]  # fmt: skip
+    lines = ["for k in range(8):", "    if 0 < n // 16:", *(f"        {line}" for line in whole)]
+    return "\n".join([*lines, "    if n // 16 <= 0:", *(f"        {line}" for line in edge)])
+
+
+def test_a_whole_tile_is_decided_on_ahead_of_the_rows_of_another_one() -> None:
+    """With all of its statements in each, there would be too much for a copy of each number."""
+    func = func_of(beside_a_whole_tile(12))
+    made = unswitch(func)
+    loops = [s for s in walk(made.body) if isinstance(s, For)]
+    assert len(loops) == 1 + 12
+    assert not any(isinstance(s, If) for loop in loops for s in walk(loop))
+    for n in (1, 5, 12, 15, 16, 20):
+        given = np.zeros(n, np.float32), np.zeros(100, np.int64), np.zeros(100, np.float32)
+        (found,), (wanted,) = interpret(made, *given), interpret(func, *given)
+        np.testing.assert_array_equal(found, wanted)
+        assert np.count_nonzero(wanted) == 3 * min(n, 12)
+
+
+def test_conditions_and_their_opposites_about_different_places_are_left() -> None:
+    text = beside_a_whole_tile(12).replace("n // 16 <= 0", "n // 17 <= 0")
+    func = func_of(text)
+    assert unswitch(func) is func
+
+
 def test_there_is_one_copy_of_a_parallel_loop() -> None:
     text = str(unswitch(func_of(OTHERS["threads"])))
     assert text.count("in parallel(4)") == 1
@@ -120,6 +154,18 @@ def test_every_number_of_rows_has_its_loop(rows: int) -> None:
     out = np.full((rows, 70), np.nan, np.float32)
     kernel(a, b, out)
     np.testing.assert_allclose(out, a.astype(np.float64) @ b, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 31, 32, 33, 47])
+def test_tasks_of_several_tiles_have_a_loop_for_every_number_of_rows(rows: int) -> None:
+    x, w = te.placeholder((te.var("m"), 96), name="x"), te.placeholder((200, 96), name="w")
+    func = te.create_prim_func([x, w, ops.linear(x, w)], name="product")
+    kernel = build(default_schedule(func, "c -threads=2", ("w",)), "c -threads=2")
+    rng = np.random.default_rng(rows)
+    a, b = (rng.integers(-4, 5, (size, 96)).astype(np.float32) for size in (rows, 200))
+    out = np.full((rows, 200), np.nan, np.float32)
+    kernel(a, b, out)
+    np.testing.assert_array_equal(out, a @ b.T)
 
 
 def test_nan_beside_the_last_row_stays_there() -> None:
