@@ -168,7 +168,7 @@ def emulated(row: Row) -> tuple[Explanation, Explanation, float]:
     error = 0.0
     results = found if isinstance(found, tuple) else (found,)
     for one, wanted in zip(results, reference(func, *inputs), strict=True):
-        rounds = np.finfo(one.dtype).eps if one.dtype.kind == "f" else 0.0
+        rounds = float(np.finfo(one.dtype).eps) if one.dtype.kind == "f" else 0.0
         scale = max(float(np.abs(wanted).max(initial=0.0)), 1e-30)
         far = float(np.abs(one - wanted).max(initial=0.0)) / scale
         error = max(error, far / max(ERROR, ROUNDINGS * rounds))
