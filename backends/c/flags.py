@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from backends.c.compiler import LIBRARIES, Compiler, knows, macros, march_option
+from backends.c.emit.conversions import TURNED
 
 FLAGS = (
     "-O2",
@@ -47,6 +48,10 @@ GCC_BITS_FLAGS = ("-fno-tree-bit-ccp",)
 many lines up to two fifths of its time, for the same instructions. They tell it what is aligned
 too, which SSE asks for in operands, and its successors do not."""
 
+GCC_TURNED_FLAGS = ("-ftrapping-math",)
+"""Where floats become integers and these floats again, an integer 0 is 0.0: without the flag gcc 12
+leaves out the integers, and -0.0 comes out, in some of the code for one program."""
+
 GLIBC_LIBRARIES = ("-nodefaultlibs", "-l:libc_nonshared.a", *LIBRARIES, "-lgcc")
 """What kernels are linked with. Whoever loads one has glibc: to read the names of its thousands of
 functions is more than half of a link, and a tenth of what gcc takes for a matrix product. Of a
@@ -85,9 +90,7 @@ def compile_flags(compiler: Compiler, march: str | None, openmp: bool) -> tuple[
     return (*FLAGS, *own, *processor, *(("-fopenmp",) if openmp else ()))
 
 
-def kernel_flags(
-    compiler: Compiler, march: str | None, openmp: bool, text: str
-) -> tuple[str, ...]:
+def kernel_flags(compiler: Compiler, march: str | None, openmp: bool, text: str) -> tuple[str, ...]:
     """The flags of a kernel with this text, its support functions left out."""
     known = macros(compiler, march) if march is not None else frozenset[str]()
     plain = set(ELEMENT.findall(text)) - set(VECTORS.findall(text))
@@ -96,6 +99,7 @@ def kernel_flags(
         *(GCC_VECTOR_FLAGS if not plain else ()),
         *(GCC_BITS_FLAGS if bits else ()),
         *(GCC_X86_FLAGS if "__x86_64__" in known else ()),
+        *(GCC_TURNED_FLAGS if TURNED in text else ()),
     )
     return (*compile_flags(compiler, march, openmp), *(own if _is_gcc(known) else ()))
 

@@ -151,7 +151,7 @@ class CEmitter(ParallelEmitter):
     def follow(self, first: CEmitter) -> None:
         """Go on with the helpers and the allocation sites of an emitter that has printed."""
         self.declarations, self.intrinsics = first.declarations, first.intrinsics
-        self.externs, self.shuffles = first.externs, first.shuffles
+        self.externs, self.shuffles, self.turned = first.externs, first.shuffles, first.turned
         self.slots = first.slots
         helpers = (first.intrinsics, first.externs, first.shuffles)
         for name in (*first.globals, *(name for table in helpers for name in table.values())):

@@ -38,6 +38,10 @@ _PINNED = """\
 #define PINNED(v) ((void)0)
 #endif"""
 
+TURNED = """\
+/* Floats become integers, and integers floats: with -fno-trapping-math, gcc 12 takes (float)(int)x
+   for trunc(x), which is -0.0 for some x. */"""
+
 
 class ConversionEmitter(VectorEmitter):
     """Adds the conversions to the emitter of vectors."""
@@ -45,8 +49,21 @@ class ConversionEmitter(VectorEmitter):
     def expr_vector(self, e: Expr) -> Text:
         return self.vector_cast(e) if isinstance(e, Cast) else super().expr_vector(e)
 
+    def expr_cast(self, e: Cast) -> Text:
+        self.tell_of_turns(e.a.dtype, e.dtype)
+        return super().expr_cast(e)
+
+    def tell_of_turns(self, source: str, goal: str) -> None:
+        """Say in the text where floats become integers, and integers floats."""
+        kinds = [dt.is_float(dt.element(kind)) for kind in (source, goal) if not dt.is_bool(kind)]
+        if len({*kinds}) == 2:
+            self.turned.add(kinds[1])
+        if len(self.turned) == 2:
+            self.declarations.setdefault("TURNED", TURNED)
+
     def vector_cast(self, e: Cast) -> Text:
         source, goal = e.a.dtype, e.dtype
+        self.tell_of_turns(source, goal)
         if isinstance(e.a, Broadcast):
             return self.splat(Cast(dt.element(goal), e.a.a), e.a.lanes)
         if dt.is_bool(source):

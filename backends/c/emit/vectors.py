@@ -40,6 +40,7 @@ class VectorEmitter(MaskEmitter):
     def __init__(self, func: PrimFunc, target: Target) -> None:
         super().__init__(func, target)
         self.shuffles: dict[tuple[str, tuple[int, ...]], str] = {}  # by the type of the sources
+        self.turned: set[bool] = set()  # conversions of floats to integers, or (True) of these
         self.on_arm = "arm_neon" in target.features  # then the builtins of x86 are left out
 
     # Expressions

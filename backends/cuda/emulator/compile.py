@@ -18,7 +18,6 @@ FLAGS = (
     "-fwrapv",
     "-fno-strict-aliasing",  # parts of the arena have several types
     "-fno-math-errno",
-    "-fno-trapping-math",
     "-fno-exceptions",
     "-fno-rtti",
     "-U_FORTIFY_SOURCE",  # takes a switch of stacks for an error

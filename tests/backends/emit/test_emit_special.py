@@ -108,3 +108,27 @@ def test_nothing_underflows_where_the_result_is_zero(name, kind, lanes):
         libm.feclearexcept(FLAG)
         kernel(given, made)
         assert not libm.fetestexcept(FLAG), value
+
+
+@pytest.mark.parametrize(
+    "target", ["c -march=native", "c -march=haswell", "c -march=x86-64", "cuda-emulator"]
+)
+@pytest.mark.parametrize("vectors", [False, True])
+@pytest.mark.parametrize("kinds", [
+    ("float32", "uint8"), ("float32", "int32"), ("float64", "int64"), ("float16", "int8"),
+], ids="-".join)  # fmt: skip
+def test_the_zero_of_an_integer_has_no_sign(kinds, vectors, target, cache):
+    """In the expression that makes the integer, and where it was stored before."""
+    floats, integers = kinds
+    x = te.placeholder((16,), floats, name="x")
+    whole = te.compute((16,), lambda i: x[i].astype(integers), name="whole")
+    again = te.compute((16,), lambda i: whole[i].astype(floats), name="again")
+    both = te.compute((16,), lambda i: x[i].astype(integers).astype(floats), name="both")
+    sch = Schedule(te.create_prim_func([x, again, both], name="turned"))
+    for block in ("again", "both") if vectors else ():
+        sch.vectorize(sch.split(sch.get_loops(block)[0], [None, 4])[1])
+    sch.compute_at("whole", sch.get_loops("again")[0])
+    given = np.array([-0.0, 0.0, -0.0, 2.0] * 4, floats)
+    for found in build(sch, target, cache=cache)(given):
+        np.testing.assert_array_equal(found, np.array([0.0, 0.0, 0.0, 2.0] * 4, floats))
+        assert not np.signbit(found).any()
