@@ -14,7 +14,7 @@ from backends.c.binding import RUNTIME_SOURCE, CExecutable, Runtime
 from backends.c.cross import compiler_for
 from backends.c.emit.codegen import CEmitter, c_name, emit, emit_cases
 from backends.c.emit.export import packed_entry, write_header
-from backends.c.flags import FLAGS, WHOLE_HALF, compile_flags, kernel_flags
+from backends.c.flags import FLAGS, compile_flags, for_others, kernel_flags
 from backends.c.foreign import foreign_executable, why_not_here
 from backends.c.objects import SUPPORT, Background, ObjectMaker
 from backends.c.support import split_support
@@ -170,7 +170,7 @@ class CBackend:
     def exported(
         self, ir: PrimFunc, source: str, target: Target, prepare: PrimFunc | None = None
     ) -> str:
-        return WHOLE_HALF + source if "_Float16" in source else source
+        return for_others(source)
 
     def header(
         self,

@@ -37,6 +37,10 @@ GCC_VECTOR_FLAGS = ("-fno-tree-slp-vectorize", "-fno-tree-loop-distribute-patter
 """gcc looks for scalars side by side to make vectors of: a third of what it takes for a matrix
 product, in which there are none. Nor has it loops over elements that fill memory or copy it."""
 
+GCC_BYTES_FLAGS = ("-fno-tree-slp-vectorize",)
+"""Of a straight-line sum of conditions, as bytes, gcc 12 makes one of vectors of masks, which are
+-1 where it adds 1."""
+
 GCC_X86_FLAGS = ("-fno-gcse", "-fno-tree-vrp")
 """What values may be, which conditions then need not be asked, and what is computed twice is found
 before there is a text: to look for it again is some of what gcc takes for a convolution, and leaves
@@ -62,6 +66,9 @@ ELEMENT = re.compile(r"^ *(\w+)\[.*\] \S{0,2}= ", re.MULTILINE)
 VECTORS = re.compile(r"^ *\w+x\d+ (\w+)\[\d+\]", re.MULTILINE)
 """An array whose elements are vectors."""
 
+BYTES = re.compile(r"__U?INT8_TYPE__|_Bool")
+"""Types of one byte."""
+
 X86_HALF, ARM_HALF = "__AVX512FP16__", "__ARM_FEATURE_FP16_SCALAR_ARITHMETIC"
 """Processors that compute in half precision. Compilers take these instructions for a float32
 operation that is rounded to float16, which is the same; then gcc contracts two of them into a
@@ -76,6 +83,14 @@ WHOLE_HALF = f"""\
 
 """
 """The same for texts that somebody else compiles."""
+
+WHOLE_BYTES = """\
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-tree-slp-vectorize") /* which gcc 12 counts conditions wrong with */
+#endif
+
+"""
+"""GCC_BYTES_FLAGS for these."""
 
 
 def compile_flags(compiler: Compiler, march: str | None, openmp: bool) -> tuple[str, ...]:
@@ -96,12 +111,18 @@ def kernel_flags(compiler: Compiler, march: str | None, openmp: bool, text: str)
     plain = set(ELEMENT.findall(text)) - set(VECTORS.findall(text))
     bits = "__SSE__" not in known or "__AVX__" in known
     own = (
-        *(GCC_VECTOR_FLAGS if not plain else ()),
+        *(GCC_VECTOR_FLAGS if not plain else GCC_BYTES_FLAGS if BYTES.search(text) else ()),
         *(GCC_BITS_FLAGS if bits else ()),
         *(GCC_X86_FLAGS if "__x86_64__" in known else ()),
         *(GCC_TURNED_FLAGS if TURNED in text else ()),
     )
     return (*compile_flags(compiler, march, openmp), *(own if _is_gcc(known) else ()))
+
+
+def for_others(text: str) -> str:
+    """A text that somebody else compiles, with what flags tell here."""
+    text = WHOLE_HALF + text if "_Float16" in text else text
+    return WHOLE_BYTES + text if BYTES.search(text) else text
 
 
 def libraries(compiler: Compiler, march: str | None) -> tuple[str, ...]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import subprocess
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -95,3 +99,29 @@ def test_numbers_are_compared_with_indices(kind: str, first: int) -> None:
     wide, at = x.astype(object)[:, None], np.arange(32).astype(object) + first
     for made, wanted in zip(got, (wide == at, wide < at, at <= wide)):
         np.testing.assert_array_equal(made, wanted.astype("int32"))
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint16", "int32", "int64"])
+@pytest.mark.parametrize("terms", [4, 12, 16])
+def test_single_conditions_are_counted(kind: str, terms: int, tmp_path: Path) -> None:
+    """gcc 12 makes vectors of straight-line sums, and counted down where these are of bytes."""
+    a, b = (te.placeholder((terms,), "uint8", name=name) for name in "ab")
+    k = te.reduce_axis(terms, name="k")
+    one, none = (te.const(n, "int8") for n in (1, 0))
+    c = te.compute(
+        (1,), lambda i: te.sum(te.if_then_else(a[k] == b[k], one, none).astype(kind), axis=k), "c"
+    )
+    sch = Schedule(te.create_prim_func([a, b, c], name="counted"))
+    sch.unroll(sch.get_loops("c")[1])
+    given = [np.arange(terms, dtype="uint8") % n for n in (2, 3)]
+    wanted = (given[0] == given[1]).sum()
+    made = build(sch, "c")
+    assert made(*given)[0] == wanted
+    if kind == "uint8":  # as somebody else compiles it
+        source, _ = made.export(tmp_path)
+        library, out = tmp_path / "counted.so", np.zeros(1, kind)
+        command = ("gcc", "-O2", "-fwrapv", "-w", "-shared", "-fPIC", "-o", library, source)
+        subprocess.run(command, check=True)
+        pointers = [ctypes.c_void_p(x.ctypes.data) for x in (*given, out)]
+        ctypes.CDLL(str(library)).counted(*pointers)
+        assert out[0] == wanted
