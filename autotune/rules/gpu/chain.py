@@ -70,7 +70,10 @@ class ChainPlan(MovePlan):
 
 def chain_plans(sch: Schedule, groups: Sequence[Group], gpu: Gpu) -> list[Plan]:
     """A plan for each chain of the program; the later ones are found first. One that primitives
-    refuse is told, and takes no stages."""
+    refuse is told, and takes no stages. Sums that have tiles are in no chain by themselves."""
+    sums = [name for name in sch.get_blocks() if sch.state.block(name).is_reduction]
+    if all(is_product(sch, name) for name in sums):
+        return []
     taken: set[str] = set()
     found: list[Plan] = []
     known = {name for group in groups for name in group.blocks}
