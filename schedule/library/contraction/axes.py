@@ -202,7 +202,8 @@ class Contraction:
         """Whether values of two axes read the same elements, of one operand or of any."""
         extents = (self.axes[axis].extent, self.axes[other].extent)
         asked = self.operands if operand is None else (self.operands[operand],)
-        return any(_overlap(_steps(o, row, axis, other), extents) for o in asked for row in o.dims)
+        rows = ((o, row) for o in asked for row in o.dims if row[axis] != 0 != row[other])
+        return any(_overlap(_steps(o, row, axis, other), extents) for o, row in rows)
 
     def is_used_again(self, operand: int) -> bool:
         """Whether elements of an operand are used by several elements of the result."""
@@ -231,8 +232,6 @@ def _steps(o: Operand, row: Sequence[int | None], *axes: int) -> Sequence[int | 
 
 def _overlap(steps: Sequence[int | None], extents: Sequence[int | None]) -> bool:
     """Whether two axes that move an index reach the same values; not so if they are its digits."""
-    if 0 in steps:
-        return False
     known = [abs(step) for step in steps if step is not None]
     if len(known) < len(steps):
         return True
