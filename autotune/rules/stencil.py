@@ -19,6 +19,7 @@ from schedule import Schedule
 from tensorir import (
     Analyzer,
     Block,
+    Cast,
     Const,
     Cpu,
     Expr,
@@ -104,11 +105,10 @@ def rows_of_registers(sch: Schedule, block: Block, cpu: Cpu, grows: bool = False
     lane = spatial[-1].var
     if len(reads) > MOST_READ or not _neighbours(reads):
         return None
-    if any(stride_in(n, lane, block) not in (0, 1) for n in reads):
-        return None
     kinds = [store.buffer.dtype, *(load.buffer.dtype for load in reads)]
-    if 2 * known[-1] <= cpu.elements(*kinds):
-        return None  # vectors would be as short
+    short = 2 * known[-1] <= cpu.elements(*kinds)  # and so would be vectors
+    if short or any(stride_in(n, lane, block) not in (0, 1) for n in reads):
+        return None
     item = max(map(dtype.itemsize, kinds))
     if not cpu.worth_threads(one_thread([block], cpu)):
         return None  # ends of rows take the time
@@ -185,7 +185,7 @@ def _cycles(store: Store, lane: Var, axis: Var, rows: int, cpu: Cpu) -> float:
     nodes: dict[Expr, None] = {}
     for value in found:
         _collect(value, lane, nodes)
-    work = sum(map(operations_of, nodes)) / rows / cpu.costs.units
+    work = sum(operations_of(n) + isinstance(n, Cast) for n in nodes) / rows / cpu.costs.units
     loads = sum(isinstance(n, Load) for n in nodes) / rows * UNALIGNED / cpu.costs.ports
     return max(work, loads) + cpu.costs.both * min(work, loads)
 

@@ -9,7 +9,9 @@ import pytest
 
 from autotune import default_schedule
 from autotune.rules import default_candidate, make_space
+from autotune.rules.stencil import rows_of_registers
 from backends import build
+from schedule import Schedule
 from tensorir import (
     Const,
     Cpu,
@@ -471,3 +473,19 @@ def test_lanes_of_quotients_are_known_in_long_rows(name, dtype):
     given = np.random.default_rng(0).integers(0, 50, (3, 700)).astype(dtype)
     made = build(sch, "c -threads=1")(given)
     np.testing.assert_array_equal(made, reference(func, given)[0])
+
+
+def test_rows_that_share_conversions_are_computed_together():
+    """Each pixel of an edge filter is read and widened in three rows of it."""
+    x = te.placeholder((512, 512), "uint8", name="x")
+
+    def edges(i, j):
+        (a, b, c), (d, _, f), (g, h, k) = (
+            [x[i + dy, j + dx].astype("int16") for dx in range(3)] for dy in range(3)
+        )
+        across, down = c + f * 2 + k - a - d * 2 - g, g + h * 2 + k - a - b * 2 - c
+        return te.min(te.abs(across) + te.abs(down), te.const(255, "int16")).astype("uint8")
+
+    sch = Schedule(te.create_prim_func([x, te.compute((510, 510), edges, name="y")]))
+    cpu = Cpu(Target(vector_bits=512, threads=1, l1d=32 << 10, l2=1 << 20))
+    assert rows_of_registers(sch, sch.state.block("y"), cpu) is not None
