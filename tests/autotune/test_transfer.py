@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import islice
 
 import pytest
 
@@ -70,7 +71,9 @@ def test_records_of_another_size_begin_the_search():
         small = session_of(64, db)
         assert hints(small) == []
         rng = random.Random(3)
-        candidates = [small.space.sample(rng) for _ in range(5)]
+        drawn = (small.space.sample(rng) for _ in range(50))
+        good = (c for c in drawn if c.sketch != "untouched")  # others are likely to be faster
+        candidates = list(islice(good, 5))
         for at, candidate in enumerate(candidates):
             seconds = 1e-3 * (at + 1)
             result = MeasureResult("ok", "", (seconds,), seconds, Verdict(True, 0.0, 1e-5))
