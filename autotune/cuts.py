@@ -79,9 +79,8 @@ class Cuts:
     def is_row(self, axis: int) -> bool:
         """Whether an axis runs along the rows of an operand with padding: a task's part of a row
         has padding at one end or none, and what that is would be asked for each element."""
-        padded = [n for n, o in enumerate(self.c.operands) if o.pad is not None]
         return any(
-            self.c.is_window(axis, n) and self.c.operands[n].dims[-1][axis] != 0 for n in padded
+            o.filled[-1:] == (len(o.dims) - 1,) and o.dims[-1][axis] != 0 for o in self.c.operands
         )
 
     def grain(self, plan: library.NestPlan, axis: int) -> int:

@@ -315,7 +315,8 @@ class _Search:
                     yield replace(plan, packs=(*plan.packs, library.Pack(n, axis, plan.tile[axis])))
         if any(o.pad for o in c.operands) and plan.pad != "inline":
             yield replace(plan, pad="root")
-            if not plan.flat and not c.is_window(plan.lane):  # else each lane looks for itself
+            apart = not any(c.in_padding(plan.lane, n) for n in range(len(c.operands)))
+            if not plan.flat and apart:  # else each lane looks for itself
                 yield replace(plan, pad="inline")
         if not self.bitwise and plan.steps != c.reduced and plan.written == 1:
             yield replace(plan, steps=c.reduced)

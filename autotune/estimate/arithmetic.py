@@ -74,10 +74,11 @@ class Arithmetic(Results):
                 whole = 1.0 if stream.aligned(lanes) and not self.added else costs.unaligned
                 each = vectors * (whole if step == 1 else apart)
             if self.c.operands[n].pad and plan.pad == "inline":
-                if not self.c.is_window(lane, n):  # all lanes are padding, or none
+                along = self.c.in_padding(lane, n)
+                if not along:  # all lanes are padding, or none
                     each = each * (1.0 if plan.flat else costs.masked)
                 else:
-                    can = dtype.bits(self.c.operands[n].dtype) in self.of.masked
+                    can = along == 1 and dtype.bits(self.c.operands[n].dtype) in self.of.masked
                     known = self.decided(n) & (can and bool(plan.flat))
                     each = each * np.where(known, 1.0, costs.masked if can else costs.asked)
             count = mine * terms
@@ -162,7 +163,7 @@ class Arithmetic(Results):
         plan, ways = self.plan, np.ones(len(self.tile))
         around = plan.order[: plan.order.index(plan.lane) + 1]
         for n in self.c.spatial:
-            if not self.c.is_window(n, operand):
+            if not self.c.in_padding(n, operand):
                 continue
             near = any(row[n] in (1, -1) for row in self.c.operands[operand].dims)
             rest = self.of.spatial[n] % self.tile[:, n] > 0

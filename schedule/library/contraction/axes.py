@@ -114,11 +114,13 @@ def flat_strides(
 
 @dataclass(frozen=True)
 class Operand(Access):
-    """A load of a block. `pad` is the block that makes the buffer, for it alone, by padding; `own`
-    are the axes at whose values alone it is read, and so is all of the buffer that moves with the
-    same variables; `converted` is what is used as another type than it has in memory."""
+    """A load of a block. `pad` is the block that makes the buffer, for it alone, by padding, and
+    `filled` are the dimensions whose places decide what is padding; `own` are the axes at whose
+    values alone it is read, and so is all of the buffer that moves with the same variables;
+    `converted` is what is used as another type than it has in memory."""
 
     pad: str | None = None
+    filled: tuple[int, ...] = ()
     own: frozenset[int] = frozenset()
     converted: bool = False
 
@@ -197,6 +199,11 @@ class Contraction:
         operand or of any."""
         others = self.spatial if self.axes[axis].reduce else self.reduced
         return any(self.overlap(axis, n, operand) for n in others)
+
+    def in_padding(self, axis: int, operand: int) -> int:
+        """How many dimensions that have padding an axis moves an operand along."""
+        o = self.operands[operand]
+        return sum(o.dims[n][axis] != 0 for n in o.filled)
 
     def overlap(self, axis: int, other: int, operand: int | None = None) -> bool:
         """Whether values of two axes read the same elements, of one operand or of any."""

@@ -20,7 +20,7 @@ from schedule.library.contraction.places import (
 from schedule.library.contraction.plan import Pack
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
-from tensorir import Load, body_loads, dtype, int_value
+from tensorir import ForKind, Load, body_loads, dtype, int_value
 
 LONGEST = 256
 """Iterations of a loop that becomes vectors without a loop around them."""
@@ -126,7 +126,8 @@ def copy_ahead(sch: Schedule, block: str, parallel: bool) -> None:
     shared = parallel and len(own_loops(sch, block)) > 1
     parts = copy_rows(sch, block)
     for loop in dict.fromkeys(sch.get_loops(part)[0] for part in parts if shared):
-        sch.parallel(loop)
+        if sch.state.loop(loop).kind is ForKind.SERIAL:  # else all that a part copies is a vector
+            sch.parallel(loop)
 
 
 def copy_rows(sch: Schedule, block: str) -> list[BlockRef]:

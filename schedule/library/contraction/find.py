@@ -43,6 +43,7 @@ from tensorir import (
     Expr,
     IterKind,
     Load,
+    Select,
     Store,
     Var,
     body_loads,
@@ -142,11 +143,18 @@ def _operands(
 ) -> Iterator[Operand]:
     narrow = converted(store)
     for load in found:
+        pad = next((n for n in padding if store_of(sch, n).buffer is load.buffer), None)
         yield Operand(
             **vars(reader.access(load.buffer, load.indices, load.buffer in sch.func.params)),
-            pad=next((n for n in padding if store_of(sch, n).buffer is load.buffer), None),
+            pad=pad, filled=() if pad is None else _filled(store_of(sch, pad)),
             converted=load in narrow,
-        )
+        )  # fmt: skip
+
+
+def _filled(store: Store) -> tuple[int, ...]:
+    """The dimensions whose places decide which elements of a padded buffer are padding."""
+    asked = set(variables(store.value.cond)) if isinstance(store.value, Select) else set()
+    return tuple(n for n, at in enumerate(store.indices) if asked & set(variables(at)))
 
 
 def _with_own(node: Block, c: Contraction, still: set[Var], analyzer: Analyzer) -> Contraction:
