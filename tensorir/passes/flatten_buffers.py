@@ -8,7 +8,7 @@ from dataclasses import replace as replace_fields
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
-from tensorir.expr import Const, Expr, Load
+from tensorir.expr import Const, Expr, Load, maximum
 from tensorir.func import PrimFunc
 from tensorir.passes.facts.alignment import aligned_strides
 from tensorir.passes.facts.ranges import function_analyzer
@@ -25,6 +25,7 @@ def flatten_buffers(func: PrimFunc) -> PrimFunc:
     """
     attrs = func.attrs
     flat = _Flatten(function_analyzer(func), attrs.get("align", {}), attrs.get(SWIZZLE, {}))
+    flat.given = frozenset(func.params)
     params = tuple([flat.buffer(p) for p in func.params])
     buffers = tuple([flat.buffer(b) for b in func.buffers])
     body = flat.stmt(func.body)
@@ -44,12 +45,14 @@ class _Flatten:
         self.swizzles = swizzles
         self.memo: dict[Expr, Expr] = {}
         self.buffers: dict[Buffer, Buffer] = {}
+        self.given: frozenset[Buffer] = frozenset()
 
     def buffer(self, buffer: Buffer) -> Buffer:
         found = self.buffers.get(buffer)
         if found is None:
-            strides = aligned_strides(buffer, self.align)
-            size = _product(buffer.shape) if strides is None else strides[0]
+            made = buffer if buffer in self.given else self.with_room(buffer)
+            strides = aligned_strides(made, self.align)
+            size = _product(made.shape) if strides is None else strides[0]
             if isinstance(size, Const) and size.value == 0:
                 # The sizes beside an extent of 0 must stay: the kernel takes them in this order.
                 size = _product(tuple(e for e in buffer.shape if not isinstance(e, Const)), size)
@@ -59,6 +62,15 @@ class _Flatten:
             found = buffer if same else buffer.with_shape((size,))
             self.buffers[buffer] = found
         return found
+
+    def with_room(self, buffer: Buffer) -> Buffer:
+        """An intermediate for which there is room where an extent is less than 0, as n - 2 of one
+        element: nothing of it is used there. Arguments are refused by then."""
+        known = [isinstance(e, Const) or self.analyzer.decide(e >= 0) for e in buffer.shape]
+        if all(known):
+            return buffer
+        shape = (e if is_room else maximum(e, 0) for e, is_room in zip(buffer.shape, known))
+        return buffer.with_shape(tuple(shape))
 
     def index(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
         (index,) = self.dense_index(buffer, indices)
