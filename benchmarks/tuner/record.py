@@ -84,7 +84,9 @@ def recorded(path: Path) -> Recording:
     found = Recording.read(path)
     if found.name not in WORKLOADS or "target" not in found.about:
         return found
-    target = f"{found.about['target']} -threads={found.about['machine']['cores']}"
+    machine = found.about["machine"]
+    caches = " ".join(f"-{level.lower()}={size}" for level, size in machine["caches"].items())
+    target = f"{found.about['target']} -threads={machine['cores']} {caches}"
     space = make_space(WORKLOADS[found.name](), device_of(resolve(target)), DEFAULT_NUMERICS)
     return found.with_formulas(space)
 

@@ -84,7 +84,8 @@ def test_a_search_counts_refusals_and_raises_mistakes() -> None:
     sch, it = Schedule(_scaled()), Candidate("it", ())
 
     def tried(step: Callable[[Schedule], object], extract: Callable[[Schedule], object]) -> object:
-        return score(Space([Sketch("it", (), lambda _: [step(sch.copy()), sch][1])]), extract, it)
+        space = Space([Sketch("it", (), lambda _: [step(sch.copy()), sch][1])])
+        return score(space.build, extract, it)
 
     def features(made: Schedule) -> list[float]:
         return [1.0]

@@ -41,7 +41,7 @@ def few_rows(kind="float32", rows=16, turned=False, batch=False, renamed=False):
 
 CHANGES = [
     {}, {"turned": True}, {"batch": True}, {"renamed": True},
-    {"kind": "float64"}, {"kind": "int32"}, {"kind": "float16"}, {"rows": 4},
+    {"kind": "float64"}, {"kind": "int32"}, {"kind": "float16"}, {"rows": 12},
 ]  # fmt: skip
 
 

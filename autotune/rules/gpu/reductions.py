@@ -249,6 +249,9 @@ def _columns(
     """Of several columns side by side a thread has each: they are tiles of a contraction."""
     _inline_padding(sch, group)
     if wide == 1:
+        if whole:  # of a row that fewer threads have no room for
+            side = (it.extent for it in sch.state.block(group.block).spatial)
+            warps = max(warps, -(-max(int_value(n) or 1 for n in side) // Gpu.warp))
         library.gpu.columns(
             sch, group.block, warps=warps, parts=parts, whole=whole, epilogue=group.epilogue
         )

@@ -83,4 +83,6 @@ class LaidOut:
     def lane_loops(self, label: str, width: int) -> tuple[LoopRef, LoopRef]:
         """The loops over blocks of lanes of a dimension, and over the lanes."""
         block, lane = self.loops().get(f"{label}b"), self.loop(label)
-        return split_at_most(self.sch, lane, width) if block is None else (block, lane)
+        if block is None or block == lane:  # which runs over both dimensions
+            return split_at_most(self.sch, lane, width)
+        return block, lane

@@ -52,8 +52,8 @@ def columns(
     has its part of a column in a register, and a block combines them once. Extents need not divide.
 
     warps     of a block of threads
-    parts     into which rows are divided, each with blocks of threads of its own, where columns are
-              few: a second kernel combines them
+    parts     into which rows are divided, of two rows at least, each with blocks of threads of its
+              own, where columns are few: a second kernel combines them
     whole     whether threads side by side have all columns of the last axis, and then those of the
               next row: no lane is without a column where these are few, or no multiple of a warp
     epilogue  an elementwise block that alone reads B, to be computed from registers
@@ -68,7 +68,8 @@ def columns(
         made = None
         if parts > 1:
             term = sch.fuse(*along) if len(along) > 1 else along[0]
-            parts = min(parts, sch.state.loop(term).const_extent or parts)
+            extent = sch.state.loop(term).const_extent or 2 * parts
+            parts = max(1, min(parts, extent // 2))  # what has one term each is no reduction
         if parts > 1:
             part, _ = sch.split(term, [parts, None])
             made = sch.rfactor(block, part, 0)
