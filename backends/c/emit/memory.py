@@ -8,8 +8,25 @@ from backends.c.emit.counts import CountEmitter
 from backends.c.emit.native import GATHERS, gathered
 from backends.c.emit.streaming import FENCE, stream_text
 from backends.emit.expressions import ATOM, COMPARE, UNARY, Text
-from tensorir import Buffer, Cast, Expr, Load, PrimFunc, Ramp, Stmt, Store, Target, int_value, walk
+from tensorir import (
+    Buffer,
+    Cast,
+    Expr,
+    Load,
+    PrimFunc,
+    Ramp,
+    Stmt,
+    Store,
+    Target,
+    int_value,
+    walk,
+    walk_exprs,
+)
 from tensorir import dtype as dt
+
+WIDEST = 64
+"""Bytes of a vector register. Of wider vectors gcc 12 makes elements where it compares them: these
+are at hand as places, and a vector of them would go through memory."""
 
 
 class MemoryEmitter(CountEmitter):
@@ -68,14 +85,16 @@ class MemoryEmitter(CountEmitter):
     def gatherer(self, vector: str, buffer: Buffer, index: Expr) -> str:
         """The function that loads a vector of elements from places of their own."""
         lanes = dt.lanes(index.dtype)
-        name = self.indexed_name(f"gather_{vector}", buffer, index)
+        made = walk_exprs(index, into=lambda e: not isinstance(e, Load))
+        apart = any(dt.itemsize(e.dtype) > WIDEST for e in made)
+        name = self.indexed_name(f"{'pick' if apart else 'gather'}_{vector}", buffer, index)
         if name not in self.declarations:
             # Of a loop over the lanes gcc makes one, through memory.
             usual = f"    return ({vector}){{{', '.join(f'p[at[{i}]]' for i in range(lanes))}}};"
-            native = gathered(dt.with_lanes(buffer.dtype, lanes), index.dtype)
-            if native is not None and native.feature == "GATHERS" and not self.on_arm:
-                self.declarations.setdefault(native.feature, GATHERS)
-            body = self.native_or(native, "    return $;", usual)
+            known = None if apart else gathered(dt.with_lanes(buffer.dtype, lanes), index.dtype)
+            if known is not None and known.feature == "GATHERS" and not self.on_arm:
+                self.declarations.setdefault(known.feature, GATHERS)
+            body = self.native_or(known, "    return $;", usual)
             pointer = f"const {self.type_name(buffer.dtype)} *p"
             head = f"{self.inline} {vector} {name}({pointer}, {self.type_name(index.dtype)} at)"
             self.declarations[name] = f"{head} {{\n{body}\n}}"
