@@ -154,4 +154,6 @@ def _follows(sch: Schedule, group: Group, block: Block, stores: Sequence[Store])
     written = output_store(user)
     read = [r for r in body_loads(user) if r.buffer is stores[0].buffer]
     own = tuple(it.var for it in user.iters)
-    return written is not None and all(e == own for e in (written.indices, read[0].indices))
+    if written is None or not read:  # what it reads of the block is another result
+        return False
+    return all(e == own for e in (written.indices, read[0].indices))

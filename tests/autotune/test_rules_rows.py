@@ -355,3 +355,20 @@ def test_rows_of_a_sparse_matrix_are_short_rows(rows: int, terms: int) -> None:
     for target in ("c -vector_bits=128", "c"):
         found = build(default_schedule(func, target), target)(*given)
         np.testing.assert_array_equal(found, reference(func, *given)[0])
+
+
+@pytest.mark.parametrize("rows", [te.size_var("n"), 40])
+def test_what_reads_another_result_of_a_block_is_no_epilogue_of_its_rows(rows) -> None:
+    """Attention whose result is multiplied by itself had no default for symbolic sizes."""
+    q = te.placeholder((2, 2, rows, 13), name="q")
+    k, v = te.placeholder((2, 2, 16, 13), name="k"), te.placeholder((2, 2, 16, 31), name="v")
+    seen = ops.attention(q, k, v)
+    func = te.create_prim_func([q, k, v, ops.matmul(seen, seen, transpose_a=True)], name="gram")
+    kernel = build(
+        default_schedule(func, constants=("k",)),
+        constants={"k": np.ones((2, 2, 16, 13), "float32")},
+    )
+    rng = np.random.default_rng(0)
+    a, b = (rng.random(shape, dtype="float32") for shape in ((2, 2, 40, 13), (2, 2, 16, 31)))
+    mean = np.broadcast_to(b.mean(axis=2, keepdims=True), (2, 2, 40, 31))  # all keys are alike
+    np.testing.assert_allclose(kernel(a, b), mean.swapaxes(2, 3) @ mean, rtol=1e-4)
