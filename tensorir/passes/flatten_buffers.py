@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace as replace_fields
 
 from tensorir import dtype as dt
-from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
 from tensorir.expr import Const, Expr, Load, maximum
 from tensorir.func import PrimFunc
@@ -23,9 +22,7 @@ def flatten_buffers(func: PrimFunc) -> PrimFunc:
 
     Parameters keep their order, so sizes that appear in their shapes do too.
     """
-    attrs = func.attrs
-    flat = _Flatten(function_analyzer(func), attrs.get("align", {}), attrs.get(SWIZZLE, {}))
-    flat.given = frozenset(func.params)
+    flat = _Flatten(func)
     params = tuple([flat.buffer(p) for p in func.params])
     buffers = tuple([flat.buffer(b) for b in func.buffers])
     body = flat.stmt(func.body)
@@ -37,15 +34,13 @@ ONE = Const(1, dt.INDEX)
 
 
 class _Flatten:
-    def __init__(
-        self, analyzer: Analyzer, align: Mapping[str, Sequence[int]], swizzles: Swizzles
-    ) -> None:
-        self.analyzer = analyzer
-        self.align = align
-        self.swizzles = swizzles
+    def __init__(self, func: PrimFunc) -> None:
+        self.analyzer = function_analyzer(func)
+        self.align: Mapping[str, Sequence[int]] = func.attrs.get("align", {})
+        self.swizzles: Swizzles = func.attrs.get(SWIZZLE, {})
+        self.given = frozenset(func.params)
         self.memo: dict[Expr, Expr] = {}
         self.buffers: dict[Buffer, Buffer] = {}
-        self.given: frozenset[Buffer] = frozenset()
 
     def buffer(self, buffer: Buffer) -> Buffer:
         found = self.buffers.get(buffer)

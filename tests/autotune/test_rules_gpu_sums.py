@@ -3,8 +3,11 @@ terms are in memory."""
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
+from autotune import search_space
 from autotune.gpu.count import works_of
 from autotune.gpu.work import cycles
 from autotune.rules import choose
@@ -111,6 +114,8 @@ RUNNING = {
     "columns": ((1024, 512), 0, (30, 40)),
     "in the middle": ((16, 256, 512), 1, (3, 9, 20)),
 }
+
+
 @pytest.mark.parametrize("columns", [512, 1024, 4096, 16384])
 @pytest.mark.parametrize("axes", [(0,), (0, 2)])
 def test_columns_take_about_as_long_as_rows_however_many_there_are(columns, axes):
@@ -176,3 +181,16 @@ def test_rows_that_memory_says_are_read_once(cache):
     each = rows * width * 4 // 32
     assert sum(work.sectors for work in works_of(sch.func, DEVICE)) <= 3.1 * each
     right(embedded(19, 7, 40), cache)
+
+
+@pytest.mark.parametrize("shape", [(4096, 300, 3), (512, 2000, 5), (70, 3000, 61)])
+def test_whole_rows_have_threads_by_their_columns_however_many_rows_there_are(shape) -> None:
+    """All draws are built: the numbers of other axes were taken for columns, and refused."""
+    x = te.placeholder(shape, name="x")
+    func = te.create_prim_func([x, ops.sum(x, 1)], name="sums")
+    space = search_space(func, "cuda -arch=sm_90a")
+    drawn = [space.sample(random.Random(seed)) for seed in range(24)]
+    whole = [c for c in drawn if any(v for k, v in space.decisions(c).items() if "whole" in k)]
+    assert whole
+    for candidate in whole:
+        space.build(candidate)

@@ -69,7 +69,7 @@ def _plans(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> Iterator[Move
 
     wanted = 2 * gpu.multiprocessors
     columns = contiguous(block) is IterKind.SPATIAL
-    whole = _whole(block, gpu) if columns else 0
+    whole = _whole(block) if columns else 0
     if results < wanted and terms >= 64 * gpu.warp and not whole:
         most = min(2 * wanted // max(1, results), terms // (16 * gpu.warp))
         blocks = max(n for n in BLOCKS if n <= max(BLOCKS[0], most))
@@ -142,7 +142,7 @@ def _draft(
     """What a point asks for: one for columns has `parts`, one for few values `blocks`. Their loops
     over terms are not written out."""
     results, terms = (instances(block, kind) for kind in (IterKind.SPATIAL, IterKind.REDUCE))
-    way, columns = by or ("lanes" if parts else "block"), _whole(block, gpu)
+    way, columns = by or ("lanes" if parts else "block"), _whole(block)
     if whole:
         return in_rows(
             gpu, bytes_moved, results // columns, terms * columns, by="block", warps=warps,
@@ -164,12 +164,12 @@ def contiguous(block: Block) -> IterKind | None:
     return None
 
 
-def _whole(block: Block, gpu: Gpu) -> int:
+def _whole(block: Block) -> int:
     """Columns side by side of which a block is to have all, as lanes would be left without one; 0
     where there are none such."""
     near = [it for it in block.iters if it.kind is IterKind.SPATIAL and _is_near(block, it.var)]
     columns = (int_value(near[-1].extent) or 0) if near else 0
-    return columns if 1 < columns <= MOST_WHOLE and columns % gpu.warp else 0
+    return columns if 1 < columns <= MOST_WHOLE and columns % Gpu.warp else 0
 
 
 def _is_near(block: Block, var: Var) -> bool:
@@ -250,8 +250,7 @@ def _columns(
     _inline_padding(sch, group)
     if wide == 1:
         if whole:  # of a row that fewer threads have no room for
-            side = (it.extent for it in sch.state.block(group.block).spatial)
-            warps = max(warps, -(-max(int_value(n) or 1 for n in side) // Gpu.warp))
+            warps = max(warps, -(-_whole(sch.state.block(group.block)) // Gpu.warp))
         library.gpu.columns(
             sch, group.block, warps=warps, parts=parts, whole=whole, epilogue=group.epilogue
         )
