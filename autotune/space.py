@@ -96,7 +96,7 @@ class Sketch:
 
     def cycles(self, rows: Sequence[Sequence[Any]]) -> np.ndarray | None:
         """Cycles of one call with each of these values, by a formula, to be compared among
-        themselves; None where there is none."""
+        themselves, `...` where a choice is not made; None where there is none."""
         return None
 
     def notes(self) -> tuple[str, ...]:

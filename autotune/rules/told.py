@@ -30,13 +30,13 @@ class Told:
 
     def columns(self, rows: Sequence[Values]) -> Column | None:
         """As those of the plan, which may have no formula, for values of whatever choices there are
-        besides."""
+        besides; `...` where a choice is not made, as it was before there was that choice."""
         asked = [tuple([values[name] for name in self._names]) for values in rows]
         new = [own for own in dict.fromkeys(asked) if own not in self._known]
         if new:
             also = () if self._known else self._few()
             new = list(dict.fromkeys([*new, *also]))
-            named = [dict(zip(self._names, own)) for own in new]
+            named = [{k: v for k, v in zip(self._names, own) if v is not ...} for own in new]
             column = self._plan.columns(named, self._constants)
             if column is None:
                 return None

@@ -71,20 +71,17 @@ class Recording:
     def with_formulas(self, space: Space) -> Recording:
         """The recording with the cycles of candidates that a space has the formulas of, as searches
         of that space have them: of sketches that have the same choices there, in whatever order
-        their groups are in."""
+        their groups are in, and of those that have got others since."""
         found: dict[Candidate, float] = {}
-        known: dict[object, list[Sketch]] = {}
-        for sketch in space.sketches.values():
-            names = [choice.name for choice in sketch.choices]
-            known.setdefault(_letters(sketch.name, names), []).append(sketch)
         for name, choices in self.choices.items():
-            alike = known.get(_letters(name, choices), [])
-            alike = [sketch for sketch in alike if sketch.name == name] or alike
-            if len(alike) == 1:
-                places = [choices.index(choice.name) for choice in alike[0].choices]
-                some = [e.candidate for e in self.entries if e.candidate.sketch == name]
-                cycles = alike[0].cycles([[c.values[at] for at in places] for c in some])
-                found |= {} if cycles is None else dict(zip(some, map(float, cycles)))
+            sketch = _grown(space, name, choices)
+            if sketch is None:
+                continue
+            some = [e.candidate for e in self.entries if e.candidate.sketch == name]
+            made = [dict(zip(choices, candidate.values)) for candidate in some]
+            now = [choice.name for choice in sketch.choices]
+            cycles = sketch.cycles([[values.get(what, ...) for what in now] for values in made])
+            found |= {} if cycles is None else dict(zip(some, map(float, cycles)))
         return replace(self, cycles=found)
 
     def entry(self, candidate: Candidate) -> Recorded:
@@ -181,9 +178,15 @@ class Recording:
             raise DatabaseError(f"{str(path)!r} is not a recording: {error}") from error
 
 
-def _letters(name: str, choices: Sequence[str]) -> object:
-    """A sketch, whatever order its groups are in."""
-    return tuple(sorted(name)), tuple(sorted(choices))
+def _grown(space: Space, name: str, choices: Sequence[str]) -> Sketch | None:
+    """The sketch of a space that has these choices and the fewest others, whatever order its groups
+    are in; None where there is none, or several have equally few and none has the name."""
+    alike = [s for s in space.sketches.values() if sorted(s.name) == sorted(name)]
+    alike = [s for s in alike if set(choices) <= {choice.name for choice in s.choices}]
+    fewest = min((len(s.choices) for s in alike), default=0)
+    alike = [s for s in alike if len(s.choices) == fewest]
+    alike = [s for s in alike if s.name == name] or alike
+    return alike[0] if len(alike) == 1 else None
 
 
 def _entry(fields: Sequence[Any], sketches: Sequence[str]) -> Recorded:

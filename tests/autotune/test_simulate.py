@@ -129,25 +129,29 @@ def test_the_space_answers_with_what_was_recorded_alone():
 
 
 def test_formulas_of_a_space_are_those_of_its_recorded_sketches():
-    """Where choices are the same; of others nothing is told, and nothing of it is in the file."""
-    told = sketch_of("delit", ("tile", "vector", "place"))
+    """Where choices are the same, or there are others since, which nothing recorded has made; of
+    others nothing is told, and nothing of it is in the file."""
     other = sketch_of("plain", ("vector", "tile"))
-    recording = MADE.with_formulas(Space([told, other]))
-    space = RecordedSpace(recording)
-    for name, sketch in space.sketches.items():
-        rows = [e.candidate.values for e in MADE.entries if e.candidate.sketch == name]
-        cycles = sketch.cycles(rows)
-        assert (cycles is not None) == (name == "tiled")
-        if cycles is not None:
-            np.testing.assert_array_equal(cycles, [values[0] for values in rows], "in any order")
+    for now in (("tile", "vector", "place"), ("since", "tile", "vector", "place", "later")):
+        told = sketch_of("delit", now, set(now) - {"tile", "vector", "place"})
+        recording = MADE.with_formulas(Space([told, other]))
+        space = RecordedSpace(recording)
+        for name, sketch in space.sketches.items():
+            rows = [e.candidate.values for e in MADE.entries if e.candidate.sketch == name]
+            cycles = sketch.cycles(rows)
+            assert (cycles is not None) == (name == "tiled")
+            if cycles is not None:
+                np.testing.assert_array_equal(cycles, [v[0] for v in rows], "in any order")
     assert RecordedSpace(MADE).sketches["tiled"].cycles([]) is None
 
 
-def sketch_of(name, choices):
-    """A sketch whose cycles are its vector."""
+def sketch_of(name, choices, unmade=()):
+    """A sketch whose cycles are its vector; rows make all choices but some."""
 
     class Told(Sketch):
         def cycles(self, rows):
+            for row in rows:
+                assert {c for c, value in zip(choices, row) if value is ...} == set(unmade)
             at = choices.index("vector")
             return np.array([float(row[at]) for row in rows])
 
