@@ -2,19 +2,24 @@
 
 Sketches and choices have the same names there; only extents are others. A value that this space has
 is taken as it is. Of other tiles, the inner factors are kept as far as they fit, for they are what
-registers and caches decide; the outermost one makes up the rest.
+registers and caches decide; the outermost one makes up the rest. Of options, which may be tiles of
+several axes and how many of them are a task, the one is taken whose sizes are nearest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import log2
 from typing import Any
 
-from autotune.choices import Choice, values_of
+from autotune.choices import Categorical, Choice, values_of
 from autotune.space import Candidate, Space
 
 OUTERMOST = 0.1
 """How much the number of an outermost factor counts: an inner one counts 1."""
+
+OTHER = 4.0
+"""Doublings of a size that count as much as what is no size and differs."""
 
 
 def adapted(space: Space, candidate: Candidate) -> Candidate | None:
@@ -31,12 +36,27 @@ def _like(choice: Choice, value: Any) -> Any:
     """The value itself, or the one whose numbers are nearest, the first of equals."""
     if choice.contains(value):
         return value
+    if isinstance(choice, Categorical):
+        return min(choice.options, key=lambda option: _unlike(option, value))
     known = values_of(choice)
     try:
         wanted = choice.encode(value)
     except (TypeError, ValueError, IndexError):  # a value of another kind
         return known[0]
     return min(known, key=lambda other: _apart(choice.encode(other), wanted))
+
+
+def _unlike(a: Any, b: Any) -> float:
+    """By how many doublings the sizes in two options differ; what else differs counts as OTHER."""
+    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+        return sum(map(_unlike, a, b))
+    if _is_size(a) and _is_size(b):
+        return abs(log2(a + 1) - log2(b + 1))
+    return 0.0 if a == b else OTHER
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and value >= 0
 
 
 def _apart(numbers: Sequence[float], wanted: Sequence[float]) -> float:

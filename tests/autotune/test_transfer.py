@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from itertools import islice
+from itertools import islice, permutations
 
 import pytest
 
@@ -53,6 +53,18 @@ def test_what_is_not_alike_is_no_hint():
     assert other is not None and other.values[2] in ("x", "y")
     odd = adapted(space_of(64), Candidate("s", ("eight", None, 3)))
     assert odd is None or space_of(64).contains(odd)
+
+
+TILES = (1, 16, (9, 48), ""), (1, 16, (6, 64), ""), (0, 16, (5, 64), ""), (1, 16, (5, 64), "rows")
+
+
+@pytest.mark.parametrize("tiles", list(permutations(TILES)))
+def test_of_options_the_one_of_the_nearest_sizes_is_taken(tiles):
+    """Wherever it stands among them: what differs and is no size is far away."""
+    tasks = Categorical("task", ((64, 1), (16, 6), (43, 4)))
+    space = Space([Sketch("s", (Categorical("tile", tiles), tasks), dict)])
+    found = adapted(space, Candidate("s", ((1, 16, (5, 64), ""), (20, 8))))
+    assert found is not None and found.values == ((1, 16, (6, 64), ""), (16, 6))
 
 
 def products(n):
