@@ -13,7 +13,6 @@ from autotune.rules.find_chain import Chain
 from autotune.rules.group import attempt, output_store, size
 from autotune.rules.lanes import into_lanes, lanes_inside, merge_level, unroll_short
 from autotune.rules.nest import finish_nest
-from autotune.rules.runs import contiguous_run, fuse_run
 from schedule import LoopRef, Schedule, library
 from tensorir import Cpu, int_value
 
@@ -104,9 +103,7 @@ class ChainNest:
 
     def in_lanes(self, block: str) -> list[str]:
         """Reduce along a row in vectors; returns the blocks of partial results."""
-        run = [it.var.name for it in contiguous_run(self.sch.state.block(block))]
-        loop = fuse_run(self.sch, block, run)
-        parts = into_lanes(self.sch, block, loop, self.width, self.chain.lanes)
+        parts = into_lanes(self.sch, block, self.width, self.chain.lanes)
         at = self.stages.index(block)
         self.stages[at:at] = parts
         return parts

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autotune.rules.group import needed
-from autotune.rules.runs import contiguous_run, run_length
-from schedule import Schedule
+from autotune.rules.lanes import run_length
+from schedule import Schedule, library
 from tensorir import body_loads
 
 
@@ -26,7 +26,7 @@ def read_in_common(sch: Schedule, statistics: Sequence[str]) -> list[tuple[str, 
 
 def _goes_with(sch: Schedule, name: str, group: Sequence[str]) -> bool:
     block, first = sch.state.block(name), sch.state.block(group[0])
-    lengths = {run_length(contiguous_run(b)) for b in (block, first)}
+    lengths = {run_length(library.contiguous_run(b)) for b in (block, first)}
     shared = {r.buffer for r in body_loads(block)} & {r.buffer for r in body_loads(first)}
     return len(lengths) == 1 and bool(shared) and needed(sch, name).isdisjoint(group)
 

@@ -9,9 +9,8 @@ from math import prod
 from autotune.rules.chain_rows import InRows, RowOrder, Stage
 from autotune.rules.find_rows import find_rows
 from autotune.rules.group import Group, Refused, instances, output_store, size, stride_in
-from autotune.rules.lanes import reduces_by_one
+from autotune.rules.lanes import reduces_by_one, run_length
 from autotune.rules.ranked import group_contraction
-from autotune.rules.runs import contiguous_run, run_length
 from schedule import Schedule, library
 from tensorir import Block, Cpu, IterKind, Var, body_loads, dtype, variables
 
@@ -188,12 +187,12 @@ def _is_apart(block: Block, stage: Stage) -> bool:
 
 def last_reduce(block: Block) -> int:
     """The terms of a reduction along contiguous memory."""
-    return run_length(contiguous_run(block)) or 0
+    return run_length(library.contiguous_run(block)) or 0
 
 
 def _along_memory(block: Block, cpu: Cpu) -> bool:
     """Whether rfactor can put the last reduction loops, of contiguous elements, into lanes."""
-    terms = run_length(contiguous_run(block))
+    terms = run_length(library.contiguous_run(block))
     return reduces_by_one(block) and terms is not None and terms >= 2 * cpu.lanes()
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from math import prod
 
+from autotune.rules.effort import used
 from autotune.rules.group import output_store
+from autotune.rules.nest import is_contiguous, loops_by_variable
 from schedule import LoopRef, Schedule, library
-from tensorir import Block, combiner_of, variables
+from tensorir import Block, IterVar, Load, Var, combiner_of, int_value, variables, written
 
 FEW = 4
 """Terms that are written out."""
@@ -23,12 +26,30 @@ def is_reduce_loop(block: Block, loop: str) -> bool:
     return loop in {v.name for it in block.reduced for v in variables(it.binding)}
 
 
-def into_lanes(sch: Schedule, block: str, loop: str, width: int, lanes: int) -> list[str]:
-    """Factor a reduction over `loop` into `width` partial results, and these as `add_lanes` does.
+def run_length(run: Sequence[IterVar]) -> int | None:
+    """The terms of a run; None where there is no run, or its terms are symbolic."""
+    sizes = [int_value(it.extent) for it in run]
+    return None if None in sizes or not run else prod(size or 0 for size in sizes)
+
+
+def into_lanes(sch: Schedule, block: str, width: int, lanes: int) -> list[str]:
+    """Factor a reduction over its run of terms, the loops of which are next to each other but for
+    those of one term, which go along, into `width` partial results, and these as `add_lanes` does.
 
     Returns the new blocks in program order; `block` keeps the sum over the last few lanes.
     """
-    _, lane = sch.split(loop, [None, width])
+    names, around = loops_by_variable(sch, block), sch.get_loops(block)
+    node = sch.state.block(block)
+    run = {names[it.var.name] for it in library.contiguous_run(node)}
+    terms = ((names.get(it.var.name), int_value(it.extent)) for it in node.reduced)
+    single = {name for name, extent in terms if extent == 1}
+    places = [n for n, loop in enumerate(around) if loop in run]
+    begin, end = min(places), max(places) + 1
+    while begin and around[begin - 1] in single:
+        begin -= 1
+    while end < len(around) and around[end] in single:
+        end += 1
+    _, lane = sch.split(sch.fuse(*around[begin:end]), [None, width])
     first = str(sch.rfactor(block, lane))
     *steps, _ = library.add_lanes(sch, block, width, lanes)
     return [first, *steps]
@@ -55,6 +76,48 @@ def lanes_inside(sch: Schedule, blocks: Sequence[str], outside: int) -> None:
     for loop in shared[few:]:
         sch.unroll(loop)
     unroll_short(sch, shared[:few])
+
+
+def turned_rows(sch: Schedule, reads: Mapping[str, tuple[Load, Var]]) -> list[str]:
+    """Copies of a buffer for stages, the variable of the rows of each last in what it reads of the
+    buffer: one for all where that has a dimension for them."""
+    first, *others = reads
+    dims = [[n for n, i in enumerate(load.indices) if i is row] for load, row in reads.values()]
+    copies, buffer = dict[str, int](), reads[first][0].buffer.name
+    if dims[0] and all(each == dims[0] for each in dims):
+        copies[str(sch.cache_read(first, buffer, "local", others))] = dims[0][0]
+    for stage, (load, row) in reads.items() if not copies else ():
+        node, copy = sch.state.block(stage), str(sch.reindex(stage, buffer, "local"))
+        copies[copy] = [it.var for it in node.iters if it.var in used(load)].index(row)
+    for copy, at in copies.items():
+        made = written(sch.state.block(copy))[0]
+        if at != made.ndim - 1:
+            sch.transform_layout(copy, made.name, moved_last(made.ndim, at))
+    return list(copies)
+
+
+def moved_last(count: int, at: int) -> str:
+    """The index map that moves one of so many places to the end."""
+    names = [f"p{n}" for n in range(count)]
+    return f"{', '.join(names)}: {', '.join([*(n for n in names if n != names[at]), names[at]])}"
+
+
+def rows_in_lanes(
+    sch: Schedule, stages: Sequence[str], task: LoopRef, unrolled: Collection[str]
+) -> None:
+    """Compute stages in a loop, each in vectors of neighbouring rows around which its terms go, and
+    around these what else it makes; all of that is written out of `unrolled` ones."""
+    for stage in reversed(stages):
+        sch.compute_at(stage, task)
+    for stage in stages:
+        own, node = library.own_loops(sch, stage), sch.state.block(stage)
+        terms = [loop for loop in own if is_reduce_loop(node, loop)]
+        vector = next(x for x in own if is_contiguous(node, sch.state.loop(x)))
+        others = [loop for loop in own if loop != vector and loop not in terms]
+        sch.reorder(*others, *terms, vector)
+        sch.vectorize(vector)
+        for loop in (*others, *terms) if stage in unrolled else ():
+            sch.unroll(loop)
 
 
 def merge_level(sch: Schedule, blocks: Sequence[str], level: int) -> None:

@@ -13,10 +13,8 @@ from math import prod
 
 from autotune.rules.effort import one_thread
 from autotune.rules.group import Group, attempt, instances, output_store, size, stores_of, stride_in
-from autotune.rules.lanes import is_reduce_loop
-from autotune.rules.nest import loop_of
+from autotune.rules.lanes import rows_in_lanes, run_length, turned_rows
 from autotune.rules.plan import OpenPlan, Values, threads, tried
-from autotune.rules.runs import contiguous_run, placed_loads, run_length
 from schedule import LoopRef, Schedule, library
 from tensorir import Block, Cpu, IterVar, Load, Store, body_loads, int_value
 
@@ -37,24 +35,15 @@ class ShortRowsPlan(OpenPlan):
         block = self.group.block
         if self.group.epilogue is None:
             library.in_axes(sch, block, parts=False)  # rows side by side in memory are one axis
-        copies = [self._turned(sch, name) for name in self.turned]
+        node = sch.state.block(block)
+        row = _row(node)
+        assert row is not None  # as it was when the plan was made
+        reads = {x.buffer.name: x for x in body_loads(node) if x.buffer.name in self.turned}
+        copies = [c for x in reads.values() for c in turned_rows(sch, {block: (x, row.var)})]
         tasks = [self._task(sch, writer) for writer in self._writers(sch)]
         task = sch.merge(*tasks) if len(tasks) > 1 else tasks[0]
-        for each in (block, *copies):
-            sch.compute_at(each, task)
-        for copy in copies:
-            *_, terms, rows = sch.get_loops(copy)
-            sch.unroll(terms)
-            sch.vectorize(rows)
-        last = _row(sch.state.block(block))
-        row = loop_of(sch, block, last.var.name) if last else None
-        assert row is not None
-        made = sch.state.block(block)
-        sums = [loop for loop in library.own_loops(sch, block) if is_reduce_loop(made, loop)]
-        sch.reorder(*sums, row)
-        for loop in sums:
-            sch.unroll(loop)
-        sch.vectorize(row)
+        stages = [*reversed(copies), block]
+        rows_in_lanes(sch, stages, task, stages)
         if self.parallel(values):
             sch.parallel(task)
 
@@ -77,24 +66,6 @@ class ShortRowsPlan(OpenPlan):
         sch.vectorize(lanes)
         return sch.fuse(*outer, first) if outer else first
 
-    def _turned(self, sch: Schedule, buffer: str) -> str:
-        """The block that copies `buffer` with rows and terms exchanged; terms are one axis."""
-        block = self.group.block
-        copy = str(sch.reindex(block, buffer, "local"))
-        store = output_store(sch.state.block(copy))
-        assert store is not None
-        sums = {it.var for it in sch.state.block(block).reduced}
-        load = next(r for r in body_loads(sch.state.block(block)) if r.buffer is store.buffer)
-        names = [f"i{n}" for n in range(len(load.indices))]
-        *outer, row = [name for name, v in zip(names, load.indices) if v not in sums]
-        term = ""
-        for name, index, extent in zip(names, load.indices, store.buffer.shape):
-            if index in sums:
-                term = f"({term}) * {int_value(extent)} + {name}" if term else name
-        text = f"{', '.join(names)}: {', '.join([*outer, term, row])}"
-        sch.transform_layout(copy, store.buffer.name, text)
-        return copy
-
 
 def short_rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ShortRowsPlan]:
     """A plan for a reduction along what it reads, of many short rows."""
@@ -112,7 +83,7 @@ def short_rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ShortRowsPla
     run, stores, row = _short_run(block, lanes), stores_of(block), _row(block)
     if not row or size(row.extent) < lanes or not run or not _follows(sch, group, block, stores):
         return []
-    reads = placed_loads(block)
+    reads = library.placed_loads(block)
     steps = [(stride_in(r, row.var, block), stride_in(r, run[-1].var, block)) for r in reads]
     turned = [r for r, (across, along) in zip(reads, steps) if across != 0 and along != 0]
     whole = all(step == (run_length(run), 1) for step in steps if 0 not in step)
@@ -128,7 +99,7 @@ def short_rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ShortRowsPla
 
 def _short_run(block: Block, lanes: int) -> list[IterVar]:
     """The variables of a reduction along what it reads, if its terms are about as many as lanes."""
-    run = contiguous_run(block)
+    run = library.contiguous_run(block)
     terms = run_length(run)
     long = [it for it in block.reduced if int_value(it.extent) != 1]
     short = terms is not None and 2 <= terms < LONGER * lanes

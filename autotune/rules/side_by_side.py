@@ -9,7 +9,7 @@ and results on their way out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -17,11 +17,10 @@ from autotune.rules.effort import one_thread, used
 from autotune.rules.find_rows import may_have_rows, shared_loops, step_of
 from autotune.rules.followers import Follower, followers
 from autotune.rules.group import Group, instances, size, stores_of
-from autotune.rules.lanes import is_reduce_loop
-from autotune.rules.nest import is_contiguous
+from autotune.rules.lanes import moved_last, rows_in_lanes, turned_rows
 from autotune.rules.plan import NoPlan, OpenPlan, Plan, Values, threads, tried
 from schedule import LoopRef, Refusal, Schedule, library
-from tensorir import Analyzer, Block, Cpu, IterKind, Load, Store, Var, body_loads, dtype, written
+from tensorir import Analyzer, Cpu, IterKind, Load, Store, Var, body_loads, dtype, written
 
 Places = tuple[list[int], list[int], int]
 """The loops of the last stage of a chain, by their positions: those of rows, those of a row's
@@ -44,18 +43,7 @@ class SideBySidePlan(OpenPlan):
         assert places is not None  # as it was when the plan was made
         *before, last = (*copies, *stages)
         shared, task = _tasks(sch, last, places, values[self.key("rows")], self.turned)
-        for stage in reversed(before):
-            sch.compute_at(stage, task)
-        outside = sch.get_loops(last).index(task) + 1
-        for stage in before:
-            own, node = sch.get_loops(stage)[outside:], sch.state.block(stage)
-            terms = [loop for loop in own if is_reduce_loop(node, loop)]
-            vector = next(x for x in own if is_contiguous(node, sch.state.loop(x)))
-            others = [loop for loop in own if loop != vector and loop not in terms]
-            sch.reorder(*others, *terms, vector)
-            sch.vectorize(vector)
-            for loop in others if stage in copies else ():  # turned in registers
-                sch.unroll(loop)
+        rows_in_lanes(sch, before, task, copies)  # which are turned in registers
         if self.parallel(values):
             sch.parallel(shared)
 
@@ -91,51 +79,24 @@ def _on_axes(sch: Schedule, stages: Sequence[str], turned: bool) -> tuple[list[s
     if not turned:
         return [], list(stages)
     made = {written(sch.state.block(stage))[0].name for stage in stages}
-    count, readers = len(sch.state.block(stages[-1]).iters), dict[str, dict[str, Load]]()
+    count = len(sch.state.block(stages[-1]).iters)
+    readers: dict[str, dict[str, tuple[Load, Var]]] = {}
     for stage in stages:
         node = sch.state.block(stage)
         inside = {it.var for it in node.reduced}
         if not inside and len(node.iters) == count:
-            sch.transform_block_layout(stage, _moved_last(count, -2))
+            sch.transform_block_layout(stage, moved_last(count, -2))
             if stage != stages[-1]:
-                sch.transform_layout(stage, written(node)[0].name, _moved_last(count, -2))
+                sch.transform_layout(stage, written(node)[0].name, moved_last(count, -2))
             node = sch.state.block(stage)
             inside = {node.iters[-2].var}
         for load in body_loads(node):
-            if load.buffer.name not in made and inside & used(load) and _row(node) in used(load):
-                readers.setdefault(load.buffer.name, {})[stage] = load
-    copies = [copy for name, loads in readers.items() for copy in _turned(sch, name, loads)]
+            row = node.spatial[-1].var
+            if load.buffer.name not in made and inside & used(load) and row in used(load):
+                readers.setdefault(load.buffer.name, {})[stage] = load, row
+    copies = [copy for loads in readers.values() for copy in turned_rows(sch, loads)]
     result = written(sch.state.block(stages[-1]))[0].name
     return copies, [*stages, str(sch.reindex(stages[-1], result, "local"))]
-
-
-def _row(node: Block) -> Var:
-    """The variable of the rows that lie side by side: the last one of data."""
-    return node.spatial[-1].var
-
-
-def _turned(sch: Schedule, buffer: str, loads: Mapping[str, Load]) -> list[str]:
-    """Copies of a buffer for stages and what these read of it, the rows last: one for all where it
-    has a dimension for them."""
-    rows = {stage: _row(sch.state.block(stage)) for stage in loads}
-    dims = [[n for n, i in enumerate(x.indices) if i is rows[s]] for s, x in loads.items()]
-    copies, (first, *others) = dict[str, int](), loads
-    if dims[0] and all(each == dims[0] for each in dims):
-        copies[str(sch.cache_read(first, buffer, "local", others))] = dims[0][0]
-    for stage, load in loads.items() if not copies else ():
-        node, copy = sch.state.block(stage), str(sch.reindex(stage, buffer, "local"))
-        copies[copy] = [it.var for it in node.iters if it.var in used(load)].index(rows[stage])
-    for copy, row in copies.items():
-        made = written(sch.state.block(copy))[0]
-        if row != made.ndim - 1:
-            sch.transform_layout(copy, made.name, _moved_last(made.ndim, row))
-    return list(copies)
-
-
-def _moved_last(count: int, at: int) -> str:
-    """The index map that moves one of so many places to the end."""
-    names = [f"p{n}" for n in range(count)]
-    return f"{', '.join(names)}: {', '.join([*(n for n in names if n != names[at]), names[at]])}"
 
 
 def side_by_side_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[Plan]:

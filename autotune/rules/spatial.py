@@ -19,10 +19,9 @@ from autotune.rules.nest import (
     loops_by_variable,
 )
 from autotune.rules.plan import OpenPlan, Values, threads
-from autotune.rules.runs import placed_loads
 from autotune.rules.stores import stores
 from autotune.streams import Column
-from schedule import LoopRef, Schedule
+from schedule import LoopRef, Schedule, library
 from tensorir import Block, Cpu, IterKind, Load, Var, body_loads, int_value, period, variables
 
 MOST_WRITTEN = 1024
@@ -150,7 +149,7 @@ def _parts_of_pixels(block: Block, lane: Var, lanes: int) -> int:
     apart = any(near == 1 and (far is None or abs(far) > count) for near, far in steps)
     if count & (count - 1) == 0 and apart:
         return 0  # a short vector each, where lanes would have to be gathered
-    return count if own and beside and placed_loads(block) == list(body_loads(block)) else 0
+    return count if own and beside and library.placed_loads(block) == list(body_loads(block)) else 0
 
 
 def _is_written_out(block: Block, count: int | None) -> bool:

@@ -108,7 +108,7 @@ class TiledPlan(OpenPlan):
         parallel, epilogue = self.parallel(values), self.group.epilogue
         copies, copy = list(self.group.padding), None
         if self.form is not None:
-            made = library.matrix_form(sch, *self.form, epilogue)
+            made = library.matrix_form(sch, *self.form)
             copy, epilogue = made.copy, made.writer or epilogue
             copies += made.others
         library.tensorized_matmul(
@@ -128,8 +128,7 @@ def tiled_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TiledPlan]:
     def enough(plan: TiledPlan) -> bool:  # else terms or columns may be in several variables
         return plan.form is None and plan.sizes.windows == plan.sizes.batch == 1
 
-    bring = partial(library.matrix_form, epilogue=group.epilogue)
-    found = in_forms(sch, group, bring, partial(_plan, sch, group, cpu), enough)
+    found = in_forms(sch, group, library.matrix_form, partial(_plan, sch, group, cpu), enough)
     return sorted(found, key=lambda plan: (plan.failed, plan.cycles))[:1]
 
 

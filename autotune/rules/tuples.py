@@ -13,10 +13,9 @@ from typing import Any
 
 from autotune.rules.effort import one_thread
 from autotune.rules.group import Group, lane_of, size, stores_of, stride_in
-from autotune.rules.lanes import into_lanes, lanes_inside, unroll_short
+from autotune.rules.lanes import into_lanes, lanes_inside, run_length, unroll_short
 from autotune.rules.nest import fuse_outer, loops_by_kind, loops_by_variable
 from autotune.rules.plan import OpenPlan, Plan, Values, threads, tried
-from autotune.rules.runs import contiguous_run, fuse_run, run_length
 from schedule import LoopRef, Schedule, library
 from tensorir import Block, Cpu, body_loads, int_value
 
@@ -46,9 +45,7 @@ class AlongTerms(OpenPlan):
 
     def apply(self, sch: Schedule, values: Values) -> None:
         block = self.group.block
-        run = [it.var.name for it in contiguous_run(sch.state.block(block))]
-        width = values[self.key("vectors")] * self.lanes
-        parts = into_lanes(sch, block, fuse_run(sch, block, run), width, self.lanes)
+        parts = into_lanes(sch, block, values[self.key("vectors")] * self.lanes, self.lanes)
         rows, _ = loops_by_kind(sch, block)
         task: LoopRef | None = None
         if rows:
@@ -111,7 +108,7 @@ def _along_results(block: Block, lanes: int) -> dict[str, Any]:
 
 def _terms(block: Block, lanes: int) -> dict[str, Any]:
     """What may be chosen for lanes along terms that follow each other in memory."""
-    length = run_length(contiguous_run(block)) or 0
+    length = run_length(library.contiguous_run(block)) or 0
     vectors = tuple(v for v in VECTORS if 2 * v * lanes <= length)
     found: dict[str, Any] = {"vectors": (vectors, WANTED)} if vectors else {}
     if vectors and block.spatial:

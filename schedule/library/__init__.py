@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from schedule.library.contraction.plan import NestPlan as NestPlan
     from schedule.library.contraction.plan import Pack as Pack
     from schedule.library.contraction.plan import Partial as Partial
+    from schedule.library.contraction.stage import contiguous_run as contiguous_run
+    from schedule.library.contraction.stage import placed_loads as placed_loads
     from schedule.library.contraction.stage import stage_axes as stage_axes
     from schedule.library.gpu.cooperative_fetch import cooperative_fetch as cooperative_fetch
     from schedule.library.tensorized_matmul import TensorizedMatmul as TensorizedMatmul
@@ -78,7 +80,7 @@ __all__ = lazy_names(
         "schedule.library.contraction.places": "NoContraction own_loops",
         "schedule.library.contraction.plain": "in_axes on_axes plain_form with_result_on_axes",
         "schedule.library.contraction.plan": "NestPlan Pack Partial",
-        "schedule.library.contraction.stage": "stage_axes",
+        "schedule.library.contraction.stage": "contiguous_run placed_loads stage_axes",
         "schedule.library.gpu.cooperative_fetch": "cooperative_fetch",
         "schedule.library.tensorized_matmul": "TensorizedMatmul tensorized_matmul",
         "schedule.library.tensorized_roles": "Roles Shape TILE_SIDE find_products has_tiles",

@@ -112,7 +112,7 @@ def test_matrix_form(name, turned):
     func = FORMS[name]
     sch = Schedule(func)
     c = library.find_contraction(sch, "C", None, ())
-    made = library.matrix_form(sch, c, c.spatial, None)
+    made = library.matrix_form(sch, c, c.spatial)
     assert made.copy is not None
     library.tensorized_matmul(
         sch, "C", "u8i8.tile_16x32x64", tiles=2, copy=made.copy, turned=turned, epilogue=made.writer

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from collections.abc import Sequence
+from itertools import combinations, takewhile
 
 from schedule.library.contraction.axes import Axis, Contraction, Operand
 from schedule.library.contraction.find import flat_index, read_by
 from schedule.library.contraction.normalise import merged_axes, sorted_axes
 from schedule.schedule import Schedule
-from tensorir import IterKind, Load, Store, body_loads, checked, int_value, numbers_of, walk
+from tensorir import (
+    Analyzer,
+    Block,
+    IterKind,
+    IterVar,
+    Load,
+    Store,
+    body_loads,
+    checked,
+    int_value,
+    numbers_of,
+    walk,
+)
 
 ROW = 64
 """Elements from which on a row stays one where neighbouring rows read the same."""
@@ -30,22 +43,13 @@ def stage_axes(
     Of a block with several stores, the order is that of the first one.
     """
     node = sch.state.block(block)
-    stores = [stmt for stmt in walk(node.body) if isinstance(stmt, Store)]
-    found: list[Load | Store] = [*stores, *body_loads(node)]
-    digits, reader = read_by(node, found if parts else ())
-    made, *read = [reader.flat(access) for access in found]
-    sums = [node.iters[p.digit.place].kind is IterKind.REDUCE for p in digits]
-    raw = Contraction(
-        block, block, tuple(Axis((p.digit,), kind) for p, kind in zip(digits, sums)),
-        tuple(n for n, kind in enumerate(sums) if kind),
-        tuple(Operand(**vars(access)) for access in read), made, made, 0,
-        tuple(tuple(reader.steps(n)) for store in stores for n in numbers_of(store.value)),
-    )  # fmt: skip
+    reads, analyzer = body_loads(node), Analyzer()
+    raw = _accessed(node, reads, parts)
     shifts = {
         abs(steps)
-        for a, b in combinations(found[len(stores) :], 2)
+        for a, b in combinations(reads, 2)
         if a.buffer is b.buffer
-        and (steps := int_value(reader.analyzer.simplify(flat_index(a) - flat_index(b))))
+        and (steps := int_value(analyzer.simplify(flat_index(a) - flat_index(b))))
     }
 
     def stay(c: Contraction, outer: int, inner: int) -> bool:
@@ -58,3 +62,43 @@ def stage_axes(
 
     axes = sorted_axes(merged_axes(raw, stay) if merged else raw).axes
     return tuple(axis.joined for axis in axes if not axis.reduce)
+
+
+def contiguous_run(node: Block) -> list[IterVar]:
+    """The last variables of a reduction along which each load of a block moves by one element, or
+    stays where it is: through all of them as through one, without divisions in numbers that they
+    are. Where memory says what a load reads, that counts for nothing.
+
+    Empty where the last variable of several values moves a load by another step, or no load.
+    """
+    c = merged_axes(_accessed(node, placed_loads(node)), lambda c, _, n: not c.axes[n].reduce)
+    if not c.written:
+        return []
+    last = c.written[-1]
+    steps = {o.strides[last] for o in c.operands}
+    if 1 not in steps or steps - {0, 1}:
+        return []
+    whole = takewhile(lambda digit: digit.whole, reversed(c.axes[last].joined.digits))
+    return [node.iters[digit.place] for digit in whole][::-1]
+
+
+def placed_loads(node: Block) -> list[Load]:
+    """The loads of a block whose place no memory says."""
+    return [load for load in body_loads(node) if not any(i.has_loads for i in load.indices)]
+
+
+def _accessed(node: Block, reads: Sequence[Load], parts: bool = True) -> Contraction:
+    """A block with all of its variables, and some loads, as a contraction; distances are those in
+    memory."""
+    stores = [stmt for stmt in walk(node.body) if isinstance(stmt, Store)]
+    found: list[Load | Store] = [*stores, *reads]
+    digits, reader = read_by(node, found if parts else ())
+    made, *read = [reader.flat(access) for access in found]
+    sums = [node.iters[p.digit.place].kind is IterKind.REDUCE for p in digits]
+    return Contraction(
+        str(node.name), str(node.name),
+        tuple(Axis((p.digit,), kind) for p, kind in zip(digits, sums)),
+        tuple(n for n, kind in enumerate(sums) if kind),
+        tuple(Operand(**vars(access)) for access in read), made, made, 0,
+        tuple(tuple(reader.steps(n)) for store in stores for n in numbers_of(store.value)),
+    )  # fmt: skip
