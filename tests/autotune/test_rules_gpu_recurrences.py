@@ -39,6 +39,14 @@ def filtered(batches: int, steps: int, channels: int) -> PrimFunc:
     return te.create_prim_func([x, a, out])
 
 
+def smoothed(rows: int, steps: int, kind: str = "float32") -> PrimFunc:
+    """s[t] = tanh(s[t - 1]) / 2 + x[t] of each row of x: steps follow each other in memory."""
+    x, s = te.placeholder((rows, steps), kind, name="x"), te.state((steps, rows), kind, name="s")
+    first = te.compute((1, rows), lambda t, i: x[i, t], name="first")
+    step = te.compute((steps, rows), lambda t, i: te.tanh(s[t - 1, i]) * 0.5 + x[i, t], name="step")
+    return te.create_prim_func([x, te.scan(first, step, s, name="h")])
+
+
 def planned(func: PrimFunc):
     sketch = choose(func, DEVICE, None, ()).sketch
     return [plan.name for plan in sketch.plans], sketch.build(sketch.values())
@@ -62,6 +70,29 @@ def test_states_are_in_no_memory(name):
     assert plans == ["recurrence"] and len(works) == 1
     again = 1.5 if name == "what does not associate" else 1.05  # the last stage reads x as well
     assert sum(work.sectors for work in works) <= again * least_transactions(func, {})
+
+
+@pytest.mark.parametrize("steps", [512, 511])
+def test_steps_side_by_side_are_fetched_by_all_threads(steps):
+    """Each lane read a row of its own, a sector for each element: five times the least."""
+    func = smoothed(65536, steps)
+    _, sch = planned(func)
+    works = works_of(sch.func, DEVICE)
+    assert sum(work.sectors for work in works) <= 1.75 * least_transactions(func, {})
+    assert all(work.wavefronts <= 1.35 * work.free for work in works)
+
+
+@pytest.mark.parametrize(
+    "shape, kind",
+    [((37, 61), "float32"), ((1, 40), "float32"), ((130, 7), "float64"), ((300, 131), "float16")],
+)
+def test_steps_side_by_side_are_right(shape, kind, cache):
+    func = smoothed(*shape, kind=kind)
+    arrays = [array / 4 for array in numbers(func)]
+    kernel = build(planned(func)[1], f"{TARGET} -check=races,uninitialised", cache=cache)
+    (wanted,) = reference(func, *arrays)
+    near = 1e-3 if kind == "float16" else 1e-5
+    np.testing.assert_allclose(kernel(*arrays), wanted, rtol=near, atol=near)
 
 
 SMALL = {

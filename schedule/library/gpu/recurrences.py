@@ -10,10 +10,19 @@ from schedule.analysis.uses import accesses, read_by_others, writers, written
 from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.places import own_loops
-from schedule.library.gpu.steps import bind_kernel, fuse_for_blocks, in_memory, write_out
+from schedule.library.gpu.cooperative_fetch import split_for_threads
+from schedule.library.gpu.memory.sectors import from_sectors, in_sector
+from schedule.library.gpu.steps import (
+    bind_kernel,
+    fuse_for_blocks,
+    in_memory,
+    in_order_of_reads,
+    last_axis,
+    write_out,
+)
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
-from tensorir import Buffer, Expr, Gpu, IterKind, Var, checked, variables
+from tensorir import Buffer, Expr, Gpu, IterKind, Var, checked, dtype, variables
 
 HELD = 2
 """Elements of one array that a step may read, for these to be fetched ahead."""
@@ -22,7 +31,7 @@ HELD = 2
 class Recurrence(NamedTuple):
     """The parts of the schedule, for steps that follow.
 
-    copies  the blocks that fetch what some steps read, into registers
+    copies  the blocks that fetch what some steps read
     steps   the loop over so many steps at a time
     loop    the loop over rows that is bound to blocks of threads
     """
@@ -44,8 +53,9 @@ def recurrence(
     """Schedule the step of a recurrence, s[t + 1, i] = f(s[t, i], x[t + 1, i]) of a te.scan, for a
     GPU: a thread takes row i through all steps, whatever f is.
 
-    What `ahead` steps read besides the state is fetched at once before them, into registers, so
-    that memory is waited for once for all of these. Extents need not divide.
+    What `ahead` steps read besides the state is fetched at once before them, so that memory is
+    waited for once for all of these: into registers, or, where steps that follow each other read
+    neighbours in memory, into shared memory by all threads together. Extents need not divide.
 
     threads  of a block; few of them, so that rows go to many multiprocessors
     ahead    steps that are written out, and fetched for at once
@@ -78,11 +88,18 @@ def recurrence(
         steps, turn = sch.split(time, [None, ahead])
         known = sch.state.loop(fused[-1]).const_extent
         part, thread = sch.split(fused[-1], [None, min(threads, known or threads)])
-        tried = [_fetch(sch, block, buffer, steps) for buffer in _given(sch, block)]
+        shared: dict[BlockRef, LoopRef] = {}
+        where, given = steps, _given(sch, block)
+        if reader is None and any(_follow(sch, block, buffer) for buffer in given):
+            sch.reorder(steps, thread)
+            where = thread
+            shared = _fetch_rows(sch, block, given, steps, thread)
+        left = [buffer for buffer in _given(sch, block) if buffer in given]
+        tried = [_fetch(sch, block, buffer, where) for buffer in left]
         copies = [copy for copy in tried if copy is not None]
         sch.unroll(turn)
-        loop = bind_kernel(sch, [*fused[:-1], part], {"threadIdx.x": [thread]})
-        return Recurrence(tuple(copies), steps, loop)
+        loop = bind_kernel(sch, [*fused[:-1], part], {"threadIdx.x": [thread, *shared.values()]})
+        return Recurrence((*shared, *copies), steps, loop)
     raise AssertionError
 
 
@@ -111,6 +128,47 @@ def _fetch(sch: Schedule, block: str, buffer: Buffer, steps: LoopRef) -> BlockRe
         return None
     write_out(sch, own)
     return copy
+
+
+def _follow(sch: Schedule, block: str, buffer: Buffer) -> bool:
+    """Whether steps that follow each other read neighbours in memory of an array."""
+    node = sch.state.block(block)
+    times = {it.var for it in node.iters if it.kind is IterKind.OPAQUE}
+    reads = [a for a in accesses(node) if not a.is_write and a.buffer is buffer]
+    return all(times & {*in_memory(a)[-1:]} for a in reads)
+
+
+def _fetch_rows(
+    sch: Schedule, block: str, given: Sequence[Buffer], steps: LoopRef, thread: LoopRef
+) -> dict[BlockRef, LoopRef]:
+    """Copies in shared memory of what some steps read of arrays in which they follow each other,
+    with the loop over threads of each: lanes that copy have neighbours, those that have rows meet
+    in no bank. None of what is much more than an element for each step of each row."""
+    found: dict[BlockRef, LoopRef] = {}
+    count = sch.state.loop(thread).const_extent or 1
+    most = HELD * count * (sch.state.loop(sch.get_loops(block)[-1]).const_extent or 1)
+    for buffer in given:
+        start = len(sch.trace)
+        if not _follow(sch, block, buffer):
+            continue
+        copy = sch.cache_read(block, buffer.name, "shared")
+        sch.compute_at(copy, steps)
+        in_order_of_reads(sch, copy)
+        own = own_loops(sch, copy)
+        sizes = [sch.state.loop(loop).const_extent for loop in own]
+        if not own or None in sizes or prod(n or 0 for n in sizes) > most:
+            sch.undo(len(sch.trace) - start)
+            continue
+        begun = from_sectors(sch, copy, own[-1])
+        if begun != own[-1]:
+            sch.split(begun, [None, in_sector(buffer.dtype)])
+        (made,) = written(sch.state.block(copy))
+        word = max(1, Gpu.bank_bytes // dtype.itemsize(buffer.dtype))
+        if (row := last_axis(made)) > 0:
+            sch.storage_align(copy, made.name, row - 1, 2 * word, word)
+        part, found[copy] = split_for_threads(sch, copy, [count], 1)
+        sch.unroll(part)
+    return found
 
 
 def _with_reader(
