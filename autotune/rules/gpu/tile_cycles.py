@@ -304,16 +304,21 @@ class TileColumns:
     @cached_property
     def stored(self) -> Column:
         """Sectors that a block stores."""
-        c = self.c
-        near, size = c.spatial[-1], dtype.itemsize(c.result.dtype)
+        c, (*outer, near) = self.c, self.c.spatial
+        size, steps = dtype.itemsize(c.result.dtype), c.result.strides
         values = self.total[:, list(c.spatial)].prod(1)
-        if c.result.strides[near] != 1:
+        if steps[near] != 1:
             return values.astype(float)
-        run = self.lanes[:, near] * self.near[:, near] * size
-        apart = (size * (s or 1) for n in c.spatial if (s := c.result.strides[n]) != 1)
-        step = np.gcd(gcd(Gpu.sector_bytes, *apart), self.total[:, near] * size)
-        touched = -(-run // step) * step + Gpu.sector_bytes - step  # wherever the run begins
-        return np.asarray(values * size / run * touched / Gpu.sector_bytes)
+        run, total = self.lanes[:, near] * self.near[:, near], self.total[:, near]
+        row = self.extent(near)
+        if outer and steps[outer[-1]] == row:  # rows that lie side by side, whole ones as one
+            beside, whole = outer.pop(), run == row
+            run = np.where(whole, run * self.lanes[:, beside] * self.near[:, beside], run)
+            total = np.where(whole, row * self.total[:, beside], np.gcd(total, row))
+        apart = (size * (s or 1) for n in outer if (s := steps[n]) != 1)
+        step = np.gcd(gcd(Gpu.sector_bytes, *apart), total * size)
+        touched = -(-run * size // step) * step + Gpu.sector_bytes - step  # wherever the run begins
+        return np.asarray(values / run * touched / Gpu.sector_bytes)
 
     @cached_property
     def transactions(self) -> Column:

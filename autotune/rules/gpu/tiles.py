@@ -40,6 +40,9 @@ WARPS = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 2), (2, 4), (4, 1), (1, 4), (8, 1))
 DEPTHS = (4, 8, 16, 32)
 """Terms of a step, those of windows aside."""
 
+FEW_PARTS = 4
+"""Values of an axis that moves no operand up to which it is no side of a tile."""
+
 WINDOW = 64
 """Terms of windows that belong to one step."""
 
@@ -54,9 +57,7 @@ SPLITS = (2, 4, 8, 16, 32, 64, 128, 512)
 
 
 @lru_cache(maxsize=64)
-def tile_plans(
-    c: library.Contraction, gpu: Gpu, bitwise: bool = False
-) -> tuple[TileCounts, ...]:
+def tile_plans(c: library.Contraction, gpu: Gpu, bitwise: bool = False) -> tuple[TileCounts, ...]:
     """Plans with what they take, best first; none where no operand is used again. Remembered: a
     space asks again for what its default was chosen from.
 
@@ -90,13 +91,31 @@ class _Search:
         return [n for n in found if not any(c.overlap(n, m) for m in range(len(c.axes)) if m != n)]
 
     @cached_property
+    def moved(self) -> dict[int, list[bool]]:
+        """Which operands each axis of the result moves."""
+        return {n: [n in axes for axes in self.c.moving] for n in self.c.spatial}
+
+    @cached_property
+    def still(self) -> tuple[int, ...]:
+        """Short axes that move no operand, as the parts of complex numbers do, beside others for
+        both sides of a tile: a thread has all of them, so that conditions on them are numbers."""
+        moved = self.moved
+        found = [n for n in moved if not any(moved[n]) and self.extent(n) <= FEW_PARTS]
+        left = {tuple(moved[n]) for n in moved if n not in found and n not in self.batch}
+        return tuple(found) if len(left) > 1 else ()
+
+    @property
+    def near(self) -> int:
+        """The axis of neighbours in the result that lanes have."""
+        return [n for n in self.c.spatial if n not in self.still][-1]
+
+    @cached_property
     def sides(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Axes that have tiles, innermost first: those that move the same operands as that of
         neighbours in the result, and the others. What moves all of several operands is a batch."""
-        c = self.c
-        moved = {n: [n in axes for axes in c.moving] for n in c.spatial}
-        near = c.spatial[-1]
-        free = [n for n in reversed(c.spatial) if n not in self.batch or n == near]
+        moved, near = self.moved, self.near
+        every = [n for n in reversed(self.c.spatial) if n not in self.still]
+        free = [n for n in every if n not in self.batch or n == near]
         mine = tuple(n for n in free if moved[n] == moved[near])
         return mine, tuple(n for n in free if n not in mine)
 
@@ -104,7 +123,7 @@ class _Search:
     def in_operands(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The same axes in the order of what is read, where that is another one than that of the
         result; neighbours in the result first all the same."""
-        near, steps = self.c.spatial[-1], {n: FAR for n in self.c.spatial}
+        near, steps = self.near, {n: FAR for n in self.c.spatial}
         for o in self.c.operands:
             steps |= {n: min(steps[n], abs(o.strides[n] or FAR)) for n in steps}
 
@@ -293,6 +312,17 @@ class _Search:
                 break
         return {n: cuts.get(n, library.gpu.Cut()) for n in c.reduced}
 
+    @cached_property
+    def first_cuts(self) -> dict[int, library.gpu.Cut]:
+        """Cuts that tiles begin with: of terms, in steps of a usual length, and of what is still,
+        side by side in a thread where it is in the result."""
+        c, cut = self.c, library.gpu.Cut
+        found = {n: cut(parts=self.extent(n)) for n in self.still}
+        last = c.spatial[-1]
+        if last in found and c.result.strides[last] == 1 and self.extent(last) in (2, 4):
+            found[last] = cut(elements=self.extent(last))
+        return self.depth_axes(8) | found
+
     def with_depth(self, plan: library.gpu.TilePlan, depth: int) -> library.gpu.TilePlan:
         terms = self.depth_axes(depth)
         cuts = tuple(terms.get(n, cut) for n, cut in enumerate(plan.cuts))
@@ -308,15 +338,15 @@ class _Search:
     def tiles_of_batches(self) -> Iterator[library.gpu.TilePlan]:
         """Where neighbours in the result are of different batches, which share nothing: lanes have
         a sector of them, and each thread a tile of one batch."""
-        c, near = self.c, self.c.spatial[-1]
+        c, near = self.c, self.near
         kinds: dict[tuple[bool, ...], list[int]] = {}
         for n in reversed(c.spatial):
-            if n not in self.batch:
-                kinds.setdefault(tuple(n in axes for axes in c.moving), []).append(n)
+            if n not in self.batch and n not in self.still:
+                kinds.setdefault(tuple(self.moved[n]), []).append(n)
         if near not in self.batch or len(kinds) != 2:
             return
         rows, columns = kinds.values()
-        terms, steps, ahead = self.depth_axes(8), tuple(c.written), int(bool(self.shared))
+        terms, steps, ahead = self.first_cuts, tuple(c.written), int(bool(self.shared))
         beside = min(library.gpu.in_sector(c.result.dtype), Gpu.warp)
         both = Gpu.warp // beside
         lanes = [(n, both // n) for n in (1, 2, 4, 8) if both % n == 0]
@@ -332,9 +362,9 @@ class _Search:
         one leave have others."""
         batch = [n for n in self.c.spatial if n in self.batch]
         sizes = [prod(map(self.extent, side)) for side in self.sides]
-        if not batch or self.c.spatial[-1] in batch or prod(sizes) >= FEW:
+        if not batch or self.near in batch or prod(sizes) >= FEW:
             return
-        terms, steps, ahead = self.depth_axes(8), tuple(self.c.written), int(bool(self.shared))
+        terms, steps, ahead = self.first_cuts, tuple(self.c.written), int(bool(self.shared))
         for own, warps in product(OWN, (1, 2, 4, 8)):
             lanes = [1 << (ceil(size / n) - 1).bit_length() for size, n in zip(sizes, own)]
             if prod(lanes) > Gpu.warp:
@@ -351,7 +381,7 @@ class _Search:
         """Those that share the axes of both sides in this order."""
         c = self.c
         side = cache(partial(self.side, mine)), cache(partial(self.side, others))
-        terms, steps, ahead = self.depth_axes(8), tuple(c.written), int(bool(self.shared))
+        terms, steps, ahead = self.first_cuts, tuple(c.written), int(bool(self.shared))
         none = library.gpu.Cut()
         spreads = (False, True) if max(len(mine), len(others)) > 1 and others else (False,)
         large = others and self.results >= LARGE * self.gpu.multiprocessors

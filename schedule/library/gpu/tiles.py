@@ -386,7 +386,9 @@ class _Tiles:
         ]
         steps = [term["around"] for term in terms]
         inner = [term[k] for term in terms for k in ("parts", "elements") if k in term]
-        own = [cut[k] for cut in cuts for k in ("parts", "elements") if k in cut]
+        kept = [n for n in c.spatial if any(n in axes for axes in c.moving)]  # else innermost
+        ordered = sorted(zip(c.spatial, cuts), key=lambda each: each[0] not in kept)
+        own = [cut[k] for _, cut in ordered for k in ("parts", "elements") if k in cut]
         shared = [x[k] for k in ("warps", "lanes") for x in (*cuts, *terms) if k in x]
         sch.reorder(*steps, *shared, *inner, *own)
         threads = self.threads([*cuts, *terms])

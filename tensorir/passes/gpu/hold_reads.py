@@ -15,7 +15,7 @@ from tensorir import dtype as dt
 from tensorir.arith import Analyzer
 from tensorir.arith.slope import Together, moved_together
 from tensorir.buffer import Buffer
-from tensorir.expr import Const, Expr, Load, Var, const, int_value
+from tensorir.expr import Const, Expr, Load, Select, Var, const, int_value
 from tensorir.func import PrimFunc
 from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.gpu.axes import has_threads
@@ -32,7 +32,11 @@ from tensorir.visit import (
     map_own_exprs,
     stmt_exprs,
     substitute,
+    walk_exprs,
 )
+
+MOST_STORES = 8
+"""Stores that iterations which conditions ask for are written as."""
 
 
 def hold_reads(func: PrimFunc) -> PrimFunc:
@@ -129,6 +133,14 @@ def _substituted(s: Store, place: Mapping[Var, Expr]) -> Store:
     return Store(s.buffer, indices, substitute(s.value, place))
 
 
+def _is_asked(loop: For, stores: Sequence[Store]) -> bool:
+    """Whether conditions of values ask for the iteration of an inner loop of few of them, such as
+    the parts of a complex number: written one by one, each reads what it does in any case."""
+    few = len(stores) * (loop.const_extent or 1) <= MOST_STORES
+    values = (e for s in stores for e in walk_exprs(s.value) if isinstance(e, Select))
+    return few and any(loop.var in e.cond.variables for e in values)
+
+
 class _Nest:
     """Loops and conditions around stores to registers, one in the other."""
 
@@ -149,10 +161,15 @@ class _Nest:
                 return None
             levels.append(stmt)
             stmt = stmt.then if isinstance(stmt, If) else stmt.body
-        stores = stmt.stmts if isinstance(stmt, Seq) else (stmt,)
-        if not all(isinstance(s, Store) and s.buffer.scope == "local" for s in stores):
+        stmts = stmt.stmts if isinstance(stmt, Seq) else (stmt,)
+        stores = tuple(s for s in stmts if isinstance(s, Store) and s.buffer.scope == "local")
+        if len(stores) < len(stmts):
             return None
-        return cls(tuple(levels), tuple(s for s in stores if isinstance(s, Store)))
+        while len(levels) > 1 and isinstance(last := levels[-1], For) and _is_asked(last, stores):
+            levels.pop()
+            numbers = range(last.const_extent or 0)
+            stores = tuple(_substituted(s, {last.var: const(n)}) for n in numbers for s in stores)
+        return cls(tuple(levels), stores)
 
     def loops(self, load: Load, depth: int, moving: bool = True) -> list[int]:
         """The loops from a level on that move a load, or those that do not."""
