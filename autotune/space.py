@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import log2, prod
@@ -98,6 +98,10 @@ class Sketch:
         """Cycles of one call with each of these values, by a formula, to be compared among
         themselves, `...` where a choice is not made; None where there is none."""
         return None
+
+    def values(self, constants: Collection[str] = ()) -> dict[str, Any]:
+        """Values that need no tuning, of the choices that are known to have one."""
+        return {}
 
     def notes(self) -> tuple[str, ...]:
         """What is to be known of it besides its choices, for `Space.describe`."""

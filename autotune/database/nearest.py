@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from autotune.database.conditions import Conditions
 from autotune.database.kinds import differences, kind_here, kind_of
-from autotune.database.ranking import ranking
+from autotune.database.ranking import is_undecided, ranking
 from autotune.database.records import Record, Workload
 from autotune.database.rows import conditions_key
 from autotune.machine.machine import Machine
@@ -52,7 +52,9 @@ def nearest(
             places.setdefault((*where, conditions_key(record.conditions)), []).append(record)
     found = []
     for competing in places.values():
-        ranked = list(_distinct(ranking(competing)))[:each]
+        # A race without a verdict says nothing, and its times are those of a busy machine.
+        told = [record for record in competing if not is_undecided(record)] or competing
+        ranked = list(_distinct(ranking(told)))[:each]
         near = [_near(record, workload, target, machine, conditions) for record in ranked]
         found += [n for n in near if n is not None]
     found.sort(key=lambda n: n.distance)  # of one place, the best first

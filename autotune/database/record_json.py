@@ -167,7 +167,7 @@ FIELDS: dict[str, Kind] = {
     "trace": ("a list", _list_of(lambda step: True)), "error": TEXT,
     "times": ("a list of numbers", _list_of(_is_number)), "median": NUMBER, "predicted": NUMBER,
     "verdict": MAPPING, "numerics": TEXT, "build_seconds": NUMBER, "source_hash": TEXT,
-    "time": TEXT, "visits": ("a list of mappings", _list_of(_is_mapping)),
+    "choices": TEXTS, "time": TEXT, "visits": ("a list of mappings", _list_of(_is_mapping)),
 }  # fmt: skip
 
 PARTS: dict[str, dict[str, Kind]] = {

@@ -119,7 +119,8 @@ class Record:
                 trials and in earlier versions
     own         where a function with knobs made the schedule: `function`, its name and the hash of
                 its source, and `knobs`, the names of the decisions; None where rules made it
-    sketch      name of the sketch; `decisions` the values of its choices
+    sketch      name of the sketch; `choices` the names of what it leaves open, which depend on
+                sizes (none in earlier versions), and `decisions` their values
     trace       the schedule as a list of JSON instructions
     program     what the scheduled program is (tensorir.program_key): trials of one program are one,
                 whatever was decided; "" where it is not known (earlier versions)
@@ -149,6 +150,7 @@ class Record:
     race: Mapping[str, Any] | None = None
     own: Mapping[str, Any] | None = None
     sketch: str = ""
+    choices: tuple[str, ...] = ()
     decisions: Any = None
     trace: tuple[Any, ...] = ()
     program: str = ""
@@ -199,7 +201,7 @@ class Record:
             data[name] = dict(vars(data[name]))
         if not self.workload.constants:  # as records were before there were any
             del data["workload"]["constants"]
-        for name in ("batch", "race", "own", "visits", "program"):
+        for name in ("batch", "race", "own", "visits", "program", "choices"):
             if data[name] is None or data[name] in ("", ()):
                 del data[name]
         data = {name: plain(value) for name, value in data.items()}
@@ -272,7 +274,8 @@ class Record:
         known = {f.name: data[f.name] for f in fields(cls) if f.name in data and f.name != "text"}
         known["workload"] = Workload.from_json(data["workload"])
         known["verdict"] = Verdict.from_json(data.get("verdict", {}))
-        known["features"] = tuple(data.get("features", ()))
+        for name in ("features", "choices"):
+            known[name] = tuple(data.get(name, ()))
         known["conditions"] = (
             Conditions.of_schema_1(data)
             if schema < 2

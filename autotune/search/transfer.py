@@ -1,14 +1,15 @@
 """What was best for a program of the same structure, put into the space of another one.
 
-Sketches and choices have the same names there; only extents are others. A value that this space has
-is taken as it is. Of other tiles, the inner factors are kept as far as they fit, for they are what
-registers and caches decide; the outermost one makes up the rest. Of options, which may be tiles of
-several axes and how many of them are a task, the one is taken whose sizes are nearest.
+Sketches and choices have the same names there, but some choices are there for some sizes alone: one
+that was not made has the value that needs no tuning. A value that this space has is taken as it is.
+Of other tiles, the inner factors are kept as far as they fit, for they are what registers and
+caches decide; the outermost one makes up the rest. Of options, which may be tiles of several axes
+and how many of them are a task, the one is taken whose sizes are nearest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import log2
 from typing import Any
 
@@ -22,13 +23,29 @@ OTHER = 4.0
 """Doublings of a size that count as much as what is no size and differs."""
 
 
-def adapted(space: Space, candidate: Candidate) -> Candidate | None:
+def adapted(
+    space: Space, candidate: Candidate, choices: Sequence[str] = (), constants: Collection[str] = ()
+) -> Candidate | None:
     """The feasible candidate of `space` that is most like one of another space; None where the
-    sketch is not here, has other choices, or nothing alike is feasible."""
+    sketch is not here, or nothing alike is feasible.
+
+    choices    the names of what its values decide; none where they are those of this space
+    constants  parameters that are known when a kernel is built, which decide what needs no tuning
+    """
     sketch = space.sketches.get(candidate.sketch)
-    if sketch is None or len(sketch.choices) != len(candidate.values):
+    if sketch is None:
         return None
-    values = tuple(_like(c, value) for c, value in zip(sketch.choices, candidate.values))
+    here = [choice.name for choice in sketch.choices]
+    made = dict(zip(choices or here, candidate.values))
+    if len(made) != len(candidate.values):
+        return None
+    usual = {} if made.keys() >= set(here) else sketch.values(constants)
+    if not {*made, *usual} >= set(here):
+        return None
+    values = tuple(
+        _like(choice, made[choice.name]) if choice.name in made else usual[choice.name]
+        for choice in sketch.choices
+    )
     return None if sketch.refusal(values) is not None else Candidate(sketch.name, values)
 
 

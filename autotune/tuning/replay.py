@@ -76,3 +76,10 @@ def known_candidate(record: Record, space: Space, known: Sequence[Candidate]) ->
     if candidate is None:
         return None
     return candidate if candidate in known or space.contains(candidate) else None
+
+
+def choices_of(space: Space, candidate: Candidate) -> tuple[str, ...]:
+    """The names of what the values of a candidate decide; none where the space has no such one."""
+    sketch = space.sketches.get(candidate.sketch)
+    names = () if sketch is None else tuple(choice.name for choice in sketch.choices)
+    return names if len(names) == len(candidate.values) else ()

@@ -30,7 +30,7 @@ from autotune.space import Candidate, Space
 from autotune.tuning.batches import split_open
 from autotune.tuning.names import as_stored
 from autotune.tuning.options import USUAL, Options
-from autotune.tuning.replay import is_current, known_candidate, replayed
+from autotune.tuning.replay import choices_of, is_current, known_candidate, replayed
 from autotune.tuning.start import make_state, measured_on
 from schedule import Schedule
 from tensorir import (
@@ -238,8 +238,7 @@ class Session:
         if candidate is not None and record.status == "repeated":
             self.state.reject(candidate, record.program)
         elif candidate is not None:
-            timed = record.status in ("ok", "pruned")
-            seconds = record.median if timed else None
+            seconds = record.median if record.status in ("ok", "pruned") else None
             self.state.add(candidate, seconds, record.program, record.predicted)
 
     def note(self, text: str) -> None:
@@ -320,6 +319,7 @@ class Session:
             race=None if race is None else race.to_json(),
             own=self._own(candidate),
             sketch=candidate.sketch,
+            choices=choices_of(self.space, candidate),
             decisions=list(candidate.values),
             trace=made.trace,
             program=made.program,

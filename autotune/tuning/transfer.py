@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from autotune.database.ranking import kind_key, outcome
@@ -15,35 +16,39 @@ if TYPE_CHECKING:
     from autotune.tuning.session import Session
 
 PLACES, EACH = 3, 2
-"""Other sizes, machines or conditions that are asked, the nearest ones, and records of each."""
+"""Other sizes, machines or conditions that are asked, the nearest ones, and hints of each."""
 
 
 def hints(session: Session, without: Collection[str] = ()) -> list[Candidate]:
     """The best candidates of the nearest records, as far as this space has them, nearest first.
 
-    What was no better than the default there is none: the default of this space is tried anyway.
-    Those of programs with the keys of `without` do not count.
+    What a race found to be slower than the default there is none: the default of this space is
+    tried anyway. Those of programs with the keys of `without` do not count.
     """
     near = session.database.nearest(
         session.workload, session.target, session.machine, session.conditions,
-        limit=(PLACES + len(without)) * EACH, each=EACH,
+        limit=(PLACES + len(without)) * 2 * EACH, each=2 * EACH,
     )  # fmt: skip
     kept = [n.record for n in near if n.record.workload.key not in without]
-    better = _better_than_default(kept[: PLACES * EACH])
-    known = [c for record in better if (c := candidate_of(record)) is not None]
-    found = [adapted(session.space, candidate) for candidate in known]
+    best = list(_promising(kept))[: PLACES * EACH]
+    constants = session.workload.constants
+    known = [(c, record.choices) for record in best if (c := candidate_of(record)) is not None]
+    found = [adapted(session.space, c, choices, constants) for c, choices in known]
     return list(dict.fromkeys(candidate for candidate in found if candidate is not None))
 
 
-def _better_than_default(records: Sequence[Record]) -> list[Record]:
-    """Those that rank before the default of their place, of records best first."""
-    found: list[Record] = []
-    settled: set[tuple[str, ...]] = set()
+def _promising(records: Sequence[Record]) -> Iterator[Record]:
+    """Those that may be faster than the default of their place, EACH of one place at most, of
+    records best first. Who took no part in its race was slower for certain."""
+    counts: Counter[tuple[str, ...]] = Counter()
+    raced: set[tuple[str, ...]] = set()
     for record in records:
-        *place, _ = kind_key(record)  # whatever they do to results
-        told = outcome(record)
-        if told is not None and told.default:
-            settled.add(tuple(place))
-        if tuple(place) not in settled:
-            found.append(record)
-    return found
+        *kind, _ = kind_key(record)  # whatever they do to results
+        place, told = tuple(kind), outcome(record)
+        if told is not None:
+            raced.add(place)
+        default = record.trial == 0 if told is None else told.default
+        slower = place in raced if told is None else told.gain.high <= 0
+        if not default and not slower and counts[place] < EACH:
+            counts[place] += 1
+            yield record

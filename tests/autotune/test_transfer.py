@@ -86,10 +86,11 @@ def test_records_of_another_size_begin_the_search():
         drawn = (small.space.sample(rng) for _ in range(50))
         good = (c for c in drawn if c.sketch != "untouched")  # others are likely to be faster
         candidates = list(islice(good, 5))
-        for at, candidate in enumerate(candidates):
-            seconds = 1e-3 * (at + 1)
+        for at, candidate in enumerate([small.default, *candidates]):
+            seconds = 1e-3 * (at or 2.5)
             result = MeasureResult("ok", "", (seconds,), seconds, Verdict(True, 0.0, 1e-5))
             db.add(small.record(candidate, small.space.build(candidate), result, None))
+            small.remember(db.records()[-1])
         large = session_of(128, db)
         found = hints(large)
         assert found[0] == adapted(large.space, candidates[0]) and 1 <= len(found) <= 2
@@ -100,20 +101,66 @@ def test_records_of_another_size_begin_the_search():
         assert wanted and set(wanted) <= set(first)
 
 
-def test_what_was_no_better_than_the_default_is_no_hint():
-    """Records of a race between the default and two others, of which the first may be faster."""
+def race_of(small, *gains, busy=0.0):
+    """Trials of the default and of others, and a race of theirs: a gain may be twice as large, and
+    none if it is above 0."""
+    rng, raced = random.Random(3), []
+    for at, gain in enumerate((0.0, *gains)):
+        candidate = small.default if at == 0 else small.space.sample(rng)
+        seconds, made = 1e-3 / (1 + gain), small.space.build(candidate)
+        result = MeasureResult("ok", "", (seconds,), seconds, Verdict(True, 0.0, 1e-5))
+        small.database.add(small.record(candidate, made, result, None))
+        small.remember(small.database.records()[-1])
+        told = Gain(gain, min(gain, 0.0), 2 * gain, 0.95)
+        race = Outcome(gain == max(0.0, *gains), at == 0, told, busy=busy)
+        raced.append(small.record(candidate, made, result, None, race=race))
+    small.database.add_many(raced)
+
+
+def test_what_was_slower_than_the_default_is_no_hint():
+    """By a race between the default and two others, of which the first may be faster."""
 
     def found(*gains):
         with Database(":memory:") as db:
-            small = session_of(64, db)
-            rng = random.Random(3)
-            for at, gain in enumerate((0.0, *gains)):
-                candidate = small.default if at == 0 else small.space.sample(rng)
-                seconds = 1e-3 / (1 + gain)
-                result = MeasureResult("ok", "", (seconds,), seconds, Verdict(True, 0.0, 1e-5))
-                race = Outcome(gain == max(0.0, *gains), at == 0, Gain(gain, gain, gain, 0.95))
-                made = small.space.build(candidate)
-                db.add(small.record(candidate, made, result, None, race=race))
+            race_of(session_of(64, db), *gains)
             return len(hints(session_of(128, db)))
 
     assert [found(0.5, 0.2), found(0.5, -0.2), found(-0.1, -0.2)] == [2, 1, 0]
+
+
+def test_a_race_without_a_verdict_is_none():
+    """Its trials tell who was faster than the default, by less."""
+    with Database(":memory:") as db:
+        race_of(session_of(64, db), 0.5, 0.2, busy=0.9)
+        assert len(hints(session_of(128, db))) == 2
+
+
+def test_choices_that_only_some_sizes_have_are_no_obstacle():
+    """What was not decided there needs no tuning here, and what is not decided here is left out."""
+
+    class Planned(Sketch):
+        def values(self, constants=()):
+            return {"more": "usual", "c": "b"}
+
+    tile, more = PerfectTile("i", 64, 3), Categorical("more", ("other", "usual"))
+    here = Space([Planned("s", (more, tile, Categorical("c", ("a", "b"))), dict)])
+    other = Candidate("s", ((8, 4, 4), "a", (1, 2)))
+    assert adapted(here, other, ("i", "c", "less")) == Candidate("s", ("usual", (4, 4, 4), "a"))
+    assert adapted(here, other, ("i", "d", "less")) == Candidate("s", ("usual", (4, 4, 4), "b"))
+    assert adapted(here, other, ("j", "c", "less")) is None, "no value that needs no tuning"
+    assert adapted(here, other, ("i", "c")) is None, "values of other choices"
+
+
+@pytest.mark.parametrize("sizes", [(64, 512), (512, 64)])
+def test_hints_have_the_choices_of_their_space(sizes):
+    """Spaces of small and of large products have others: whether panels are asked for ahead."""
+    with Database(":memory:") as db:
+        small, large = (session_of(n, db) for n in sizes)
+        best = small.default
+        names = [[c.name for c in s.space.sketches[best.sketch].choices] for s in (small, large)]
+        assert names[0] != names[1]
+        result = MeasureResult("ok", "", (1e-4,), 1e-4, Verdict(True, 0.0, 1e-5))
+        race = Outcome(True, False, Gain(9.0, 9.0, 9.0, 0.95))
+        db.add(small.record(best, small.space.build(best), result, None, race))
+        (found,) = hints(large)
+        assert found.sketch == best.sketch and large.space.contains(found)
