@@ -160,11 +160,12 @@ def _in_tasks(
 
 
 def _depths(roles: Roles, columns: int, pack: str) -> list[int | None]:
-    """Factors of the loop over the terms: blocks that divide it, of whole transposes if any."""
+    """Factors of the loop over the terms: blocks that divide it, if any; of what is transposed in
+    whole squares, as to move terms one by one takes longer than what whole panels do to caches."""
     steps = -(-(roles.terms or 0) // roles.group)
-    whole = LEAST_STEPS if roles.by_rows else STRIP  # terms that are moved together
+    whole, step = (LEAST_STEPS, 1) if roles.by_rows else (STRIP, STRIP)
     most = max(whole, BLOCK_BYTES // (columns * STRIP_BYTES))
-    fits = [n for n in range(LEAST_STEPS, most + 1) if steps % n == 0]
+    fits = [n for n in range(whole, most + 1, step) if steps % n == 0]
     if pack != "block" or steps <= most or not fits:
         return [None, roles.group]
     return [None, max(fits, key=lambda n: (n % whole == 0, n)), roles.group]

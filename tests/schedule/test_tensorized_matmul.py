@@ -298,3 +298,12 @@ def test_what_cannot_be_padded():
     with pytest.raises(ScheduleError, match="loop '.*' has 6 iterations, no multiple of 4"):
         tensorized_matmul(sch, "C", "u8i8.dot_16x4")
     assert len(sch.trace) == 0
+
+
+@pytest.mark.parametrize(("terms", "steps"), [(1000, [500, 2]), (1024, [32, 16, 2])])
+def test_blocks_of_terms_that_are_turned_are_whole_squares(terms, steps):
+    """Else most of their terms would be moved one by one: 500 steps have blocks of 10 alone."""
+    sch = Schedule(product(1, 384, terms, KINDS["bf16.dot_16x2"], by_columns=True))
+    tensorized_matmul(sch, "C", "bf16.dot_16x2", columns=384, pack="block")
+    loops = [loop for loop in sch.get_loops("C") if loop.startswith("k")]
+    assert [sch.state.loop(loop).const_extent for loop in loops] == steps
