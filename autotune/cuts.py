@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import combinations, product
 from math import lcm, prod
 
 from autotune.device import Cpu
 from autotune.estimate.estimate import Estimate
+from autotune.estimate.varied import varied
 from schedule import library
 
 TASKS = (1, 2, 4, 8)
@@ -71,10 +71,10 @@ class Cuts:
             cut = any(task[n] < self.whole[n] for n in padded)
             pad = "root" if cut and plan.pad == "task" else plan.pad
             for order in orders:
-                yield replace(plan, task=task, order=order, pad=pad, threads=True)
+                yield varied(plan, task=task, order=order, pad=pad, threads=True)
         work = self.estimate.terms * prod(self.whole)
         if work < 200_000 or not cuts:
-            yield replace(plan, task=self.whole, threads=False)
+            yield varied(plan, task=self.whole, threads=False)
 
     def is_row(self, axis: int) -> bool:
         """Whether an axis runs along the rows of an operand with padding: a task's part of a row

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from math import prod
@@ -14,6 +13,7 @@ from autotune.cuts import Cuts, exact_axes
 from autotune.device import Cpu
 from autotune.estimate.estimate import Estimate
 from autotune.estimate.traffic import with_requests
+from autotune.estimate.varied import varied
 from autotune.kept import kept_nests
 from autotune.streams import Column
 from schedule import library
@@ -39,6 +39,7 @@ MOST_WRITTEN = MOST_TERMS * MOST_SUMS
 
 USES = 8
 """Uses of each element of an operand from which on a turned copy of it pays."""
+
 
 def plans(
     c: library.Contraction,
@@ -128,7 +129,7 @@ def grouped(
     ways = list(product(library.groupings(c, bitwise), chains))
     if ways == [(None, False)]:
         return list(nests)
-    return [replace(nest, apart=way[0], chained=way[1]) for nest in nests for way in ways]
+    return [varied(nest, apart=way[0], chained=way[1]) for nest in nests for way in ways]
 
 
 class _Search:
@@ -178,8 +179,9 @@ class _Search:
         extent = self.extents[axis]
         if self.exact[axis]:
             return [n for n in range(1, most + 1) if extent % n == 0]
-        found = {-(-extent // k) for k in range(1, extent + 1) if -(-extent // k) <= most}
-        return sorted(found | {min(most, extent)})
+        most = min(most, extent)
+        found = {n for n in range(1, most + 1) if -(-extent // -(-extent // n)) == n}
+        return sorted(found | {most})
 
     def flat(self, plan: library.NestPlan) -> Iterator[library.NestPlan]:
         """With the terms of the sums in loops, or written out where there are few: then padding may
@@ -194,12 +196,12 @@ class _Search:
                 near = all(o.strides[plan.lane] in (0, 1) for o in self.c.operands)
                 ways = ["shifts", "single", "rows"] if near else ["single", "shifts", "rows"]
             for way in ways:
-                found = replace(plan, flat=way)
+                found = varied(plan, flat=way)
                 if self.bitwise and found.order_of_terms(self.c) != self.c.written:
                     continue
                 yield found
                 if any(o.pad for o in self.c.operands):
-                    yield replace(found, pad="inline")
+                    yield varied(found, pad="inline")
         yield plan
         most = int(MOST_WRITTEN / (sums * self.estimate.work))
         rows = (n for n in self.c.spatial if plan.tile[n] > 1 and n != plan.lane)
@@ -207,7 +209,7 @@ class _Search:
         for step in shared if most > 1 else ():
             steps = (*(n for n in plan.steps if n != step), step)
             if steps == self.c.written or not self.bitwise:
-                yield replace(plan, steps=steps, written=self.sizes(step, most)[-1])
+                yield varied(plan, steps=steps, written=self.sizes(step, most)[-1])
 
     def slid(self, row: int, lane: int) -> list[int]:
         """Single elements are none of it: each load fills a vector, which would take a register."""
@@ -290,7 +292,7 @@ class _Search:
         for group in alike.values() if not plan.packs else ():
             if self.estimate.crowds(group[0], plan.lane, width):
                 packs = tuple(library.Pack(n, plan.lane, width) for n in group)
-                yield replace(plan, packs=packs)
+                yield varied(plan, packs=packs)
 
     def pays(self, operand: int) -> bool:
         """Whether elements are used so often that a copy, which is turned, costs less than it
@@ -312,11 +314,11 @@ class _Search:
                 continue
             for axis in (plan.lane, *(m for m in c.spatial if m != plan.lane and plan.tile[m] > 1)):
                 if operand.strides[axis] not in (0, None) and self.c.can_pack(n, axis):
-                    yield replace(plan, packs=(*plan.packs, library.Pack(n, axis, plan.tile[axis])))
+                    yield varied(plan, packs=(*plan.packs, library.Pack(n, axis, plan.tile[axis])))
         if any(o.pad for o in c.operands) and plan.pad != "inline":
-            yield replace(plan, pad="root")
+            yield varied(plan, pad="root")
             apart = not any(c.in_padding(plan.lane, n) for n in range(len(c.operands)))
             if not plan.flat and apart:  # else each lane looks for itself
-                yield replace(plan, pad="inline")
+                yield varied(plan, pad="inline")
         if not self.bitwise and plan.steps != c.reduced and plan.written == 1:
-            yield replace(plan, steps=c.reduced)
+            yield varied(plan, steps=c.reduced)

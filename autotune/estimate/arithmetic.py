@@ -41,20 +41,22 @@ class Arithmetic(Results):
         rest = spatial - whole * sizes
         symbolic = [n for n in self.c.spatial if self.c.axes[n].extent is None]
         whole[:, symbolic], rest[:, symbolic] = (spatial / sizes)[:, symbolic], sizes[:, symbolic]
-        total = np.zeros(len(sizes))
         axes = [n for n in range(sizes.shape[1]) if np.any(rest[:, n])]
+        counts, parts = [], []
         for choice in product((False, True), repeat=len(axes)):
-            ends = [axis for axis, end in zip(axes, choice) if end]
             count, part = whole.copy(), sizes.copy()
-            for n in ends:
+            for n in (axis for axis, end in zip(axes, choice) if end):
                 count[:, n] = rest[:, n] > 0
                 part[:, n] = np.maximum(rest[:, n], 1)
-            times = np.prod(count, axis=1)
-            total += times * self.one_tile(part)
+            counts.append(count)
+            parts.append(part)
+        times = np.prod(np.concatenate(counts), axis=1)  # all ends at once: few long columns
+        each = times * self.one_tile(np.concatenate(parts))
+        total = np.asarray(sum(each.reshape(len(parts), -1)))
         return total + self.writing(total)
 
     def one_tile(self, sizes: Column) -> Column:
-        """All terms of the sums of register tiles of these sizes."""
+        """All terms of the sums of register tiles of these sizes, as many of each plan."""
         costs, plan, of = self.cpu.costs, self.plan, self.of
         lanes, lane, terms = plan.lanes, plan.lane, of.terms
         others = [n for n in range(sizes.shape[1]) if n != lane]
@@ -79,7 +81,8 @@ class Arithmetic(Results):
                     each = each * (1.0 if plan.flat else costs.masked)
                 else:
                     can = along == 1 and dtype.bits(self.c.operands[n].dtype) in self.of.masked
-                    known = self.decided(n) & (can and bool(plan.flat))
+                    decided = np.tile(self.decided(n), len(sizes) // len(self.tile))
+                    known = decided & (can and bool(plan.flat))
                     each = each * np.where(known, 1.0, costs.masked if can else costs.asked)
             count = mine * terms
             if plan.flat or (plan.written > 1 and step != 0):  # an element is loaded to all lanes
@@ -130,8 +133,10 @@ class Arithmetic(Results):
         plan, single, lanes = self.plan, np.zeros(len(sizes)), np.zeros(len(sizes))
         order = sorted(range(sizes.shape[1]), key=lambda n: n == plan.lane)
         for operand, stream in enumerate(self.streams):
-            slid = plan.written > 1 and stream.moves(plan.lane) and any(
-                self.c.overlap(plan.steps[-1], n, operand) for n in order if n != plan.lane
+            slid = (
+                plan.written > 1
+                and stream.moves(plan.lane)
+                and any(self.c.overlap(plan.steps[-1], n, operand) for n in order if n != plan.lane)
             )  # the next row reads it at the next term
             count, again = np.ones(len(sizes)), np.full(len(sizes), slid)
             for n in order:

@@ -27,7 +27,7 @@ class Estimate(Facts):
 
     def cycles(self, plans: Sequence[library.NestPlan]) -> Column:
         """Of the busiest thread, from call to return; one number for each plan."""
-        moved = self._each(plans, _moving, lambda alike, _: alike.traffic())
+        moved = self._each(plans, self._moving, lambda alike, _: alike.traffic())
         work = self.arithmetic(plans)
         return self._each(plans, _around, lambda alike, at: alike.cycles(work[at], moved[at]))
 
@@ -44,6 +44,13 @@ class Estimate(Facts):
         terms = plan.steps, shared, plan.apart, plan.chained
         return tile, _packs(plan), terms, order, plan.ahead
 
+    def _moving(self, plan: library.NestPlan) -> Hashable:
+        """What traffic depends on besides sizes and the order of loops: many plans that compute
+        otherwise move the same."""
+        step = self.c.result.strides[plan.lane]
+        kind = step if step in (0, 1) else None  # added, as they are, or turned
+        return kind, _packs(plan), plan.steps, plan.depth > 0, plan.ahead
+
     def _each(
         self,
         plans: Sequence[library.NestPlan],
@@ -56,15 +63,8 @@ class Estimate(Facts):
             groups.setdefault(key(plan), []).append(at)
         found = np.zeros(len(plans))
         for places in groups.values():
-            tile = np.array([plans[at].tile for at in places], dtype=np.float64)
-            task = np.array([plans[at].task for at in places], dtype=np.float64)
-            found[places] = of(_Nests(self, plans[places[0]], tile, task), places)
+            found[places] = of(_Nests(self, [plans[at] for at in places]), places)
         return found
-
-
-def _moving(plan: library.NestPlan) -> Hashable:
-    """What traffic depends on besides sizes: many plans that compute otherwise move the same."""
-    return plan.lane, _packs(plan), plan.steps, plan.order, plan.depth, plan.ahead
 
 
 def _around(plan: library.NestPlan) -> Hashable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from math import prod
 
 import numpy as np
@@ -72,12 +72,17 @@ class Facts:
 
 
 class Alike:
-    """Plans that differ in sizes of tiles and tasks only, as far as what is asked of them goes."""
+    """Plans that differ in sizes of tiles and tasks only, as far as what is asked of them goes;
+    for that the first one stands for all."""
 
-    def __init__(self, of: Facts, plan: library.NestPlan, tile: Column, task: Column) -> None:
-        self.of, self.plan, self.c, self.cpu = of, plan, of.c, of.cpu
-        self.tile = tile
-        self.task = np.minimum(task, of.spatial)
+    def __init__(self, of: Facts, plans: Sequence[library.NestPlan]) -> None:
+        self.of, self.plans, self.c, self.cpu = of, plans, of.c, of.cpu
+        self.plan = plan = plans[0]
+        self.tile = np.array([each.tile for each in plans], dtype=np.float64)
+        self.task = np.minimum([each.task for each in plans], of.spatial)
+        self.tall = self.tile.copy()
+        """The same tiles without lanes."""
+        self.tall[np.arange(len(plans)), [each.lane for each in plans]] = 1
         self.added = of.c.result.strides[plan.lane] == 0  # lanes are sums of one result
         self.turned = of.c.result.strides[plan.lane] not in (0, 1)
         self.streams = self.read()
@@ -119,5 +124,5 @@ class Alike:
 
     def rows(self, stream: Stream | None = None) -> Column:
         """The rows of a register tile, or those that a stream is not the same for."""
-        axes = [n for n in range(self.tile.shape[1]) if n != self.plan.lane]
-        return np.prod(self.tile[:, [n for n in axes if stream is None or stream.moves(n)]], axis=1)
+        axes = [n for n in range(self.tile.shape[1]) if stream is None or stream.moves(n)]
+        return np.prod(self.tall[:, axes], axis=1)

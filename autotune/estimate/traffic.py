@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 
 from autotune.device import Cpu
 from autotune.estimate.nests import Alike
+from autotune.estimate.varied import varied
 from autotune.streams import GAPLESS, LINE, PAGE, Column, Stream, stays
 from schedule import library
 from tensorir import dtype
@@ -34,11 +34,11 @@ class Traffic(Alike):
         """How many come from behind each cache."""
         of, plan = self.of, self.plan
         streams = [*self.streams, of.result]
-        loops = self.loops()
-        count, depths = len(self.tile), len(loops) + 1
-        boxes = np.ones((depths, count, len(of.extents)))  # below so many loops
-        for depth, (axis, times) in reversed(list(enumerate(loops))):
-            boxes[: depth + 1, :, axis] *= times
+        axes, times = self.loops()
+        count, depths = len(self.tile), len(axes) + 1
+        factors = np.ones((depths, count, len(of.extents)))
+        np.put_along_axis(factors[:-1], axes[..., None], times[..., None], axis=2)
+        boxes = np.cumprod(factors[::-1], axis=0)[::-1]  # below so many loops
         boxes = np.minimum(boxes, of.extents)  # tiles reach beyond the end of an axis
         rows = boxes.reshape(depths * count, -1)
         pieces = [s.pieces(rows, depths) for s in streams]
@@ -48,23 +48,23 @@ class Traffic(Alike):
         each = [p.lines(s.item, run) for p, s, run in zip(pieces, streams, whole)]
         lines = np.stack(each).reshape(shape)
         crowded = np.stack([p.crowded(s.item) for p, s in zip(pieces, streams)]).reshape(shape)
-        counts = np.array([np.ones(len(self.tile)), *(count for _, count in loops)])
+        counts = np.concatenate([np.ones((1, count)), times])
         before = np.cumprod(counts, axis=0)
-        axes = np.array([-1, *(axis for axis, _ in loops)])
+        around = np.concatenate([np.full((1, count), -1), axes])
         ways = self.cpu.caches[0][0] // PAGE
-        places = {n: np.flatnonzero(axes == n) for n in (*plan.steps, *plan.order)}
-        fresh = np.ones((len(streams), depths, count))
+        places = {n: around == n for n in (*plan.steps, *plan.order)}
+        fresh = np.ones(shape)
         for n, stream in enumerate(streams):
             for axis, at in places.items():
                 if stream.moves(axis):
                     new = stream.fresh(axis, boxes[at], ways)
-                    fresh[n, at] = np.maximum(new, 1 / counts[at])
-        come = np.zeros((len(streams), depths, count))  # if boxes below stay in a cache
+                    fresh[n][at] = np.maximum(new, 1 / counts[at])
+        come = np.zeros(shape)  # if boxes below stay in a cache
         beside = np.ones((len(streams), 1, count))
         for n, stream in enumerate(streams):
-            moved = np.array([axis < 0 or stream.moves(axis) for axis in axes])
-            come[n] = lines[n] * before / np.where(moved[:, None], 1.0, counts) * fresh[n]
-            come[n] *= self.gapless(stream, loops)
+            moved = np.array([*map(stream.moves, range(len(of.extents))), True])[around]
+            come[n] = lines[n] * before / np.where(moved, 1.0, counts) * fresh[n]
+            come[n] *= self.gapless(stream, axes, times)
             beside[n] = self.beside(stream)
         if self.turned:
             self.in_panels(lines[-1], come[-1], boxes)
@@ -82,21 +82,36 @@ class Traffic(Alike):
             found.append((missed * kept * come * far).sum(axis=(0, 1)))
         return found
 
-    def loops(self) -> list[tuple[int, Column]]:
+    def loops(self) -> tuple[npt.NDArray[np.int64], Column]:
         """The axes and iterations of all loops, outermost first: over tasks, tiles and steps, and
-        in a tile. Where results are turned, tiles of the same lanes follow each other."""
+        in a tile; a column for each plan. Where results are turned, tiles of the same lanes follow
+        each other."""
         of, plan = self.of, self.plan
-        steps = [(n, np.full(len(self.tile), of.steps[n])) for n in plan.steps]
-        few: list[tuple[int, Column]] = []
+        orders: dict[tuple[object, ...], list[int]] = {}
+        for at, each in enumerate(self.plans):
+            orders.setdefault((each.lane, each.order), []).append(at)
+        width = len(plan.order)
+        axes = np.empty((3, width, len(self.tile)), dtype=np.int64)
+        for places in orders.values():
+            first = self.plans[places[0]]
+            tiles = sorted(first.order, key=lambda n: self.turned and n != first.lane)
+            nested = (first.order_of_tasks(of.c), tiles, first.order)
+            axes[:, :, places] = np.array(nested, dtype=np.int64)[:, :, None]
+        sizes = [of.spatial / self.task, self.task / self.tile, np.minimum(self.tile, of.spatial)]
+        tasks, tiles_, inside = (
+            np.take_along_axis(np.ceil(size).T, order, axis=0) for size, order in zip(sizes, axes)
+        )
+        every = np.ones((1, len(self.tile)))
+        steps = [of.steps[n] * every for n in plan.steps]
+        terms = [np.full(every.shape, n) for n in plan.steps]
+        middle, numbers = [axes[1], *terms], [tiles_, *steps]
         if plan.depth:
-            last, terms = steps.pop()
-            steps.append((last, np.ceil(terms / plan.depth)))
-            few = [(last, np.full(len(self.tile), float(plan.depth)))]
-        loops = [(n, np.ceil(of.spatial[n] / self.task[:, n])) for n in plan.order_of_tasks(of.c)]
-        order = sorted(plan.order, key=lambda n: self.turned and n != plan.lane)
-        tiles = [(n, np.ceil(self.task[:, n] / self.tile[:, n])) for n in order]
-        loops += [*steps, *tiles, *few] if plan.depth else [*tiles, *steps]
-        return [*loops, *((n, np.minimum(self.tile[:, n], of.spatial[n])) for n in plan.order)]
+            few = np.array([[float(each.depth) for each in self.plans]])
+            steps[-1] = np.ceil(steps[-1] / few)
+            middle, numbers = [*terms, axes[1], terms[-1]], [*steps, tiles_, few]
+        return (
+            np.concatenate([axes[0], *middle, axes[2]]), np.concatenate([tasks, *numbers, inside])
+        )  # fmt: skip
 
     def in_panels(self, lines: Column, come: Column, boxes: Column) -> None:
         """The lines of a result that is turned, by depth: its tiles are side by side in a panel of
@@ -106,7 +121,7 @@ class Traffic(Alike):
         elements = boxes[panel + 1 :, :, list(self.c.spatial)].prod(axis=2)
         lines[panel + 1 :] = elements * self.of.result.item / LINE
 
-    def gapless(self, stream: Stream, loops: Sequence[tuple[int, Column]]) -> Column:
+    def gapless(self, stream: Stream, axes: npt.NDArray[np.int64], times: Column) -> Column:
         """The share of the time of lines that is left where loops, outermost first, read a stream
         from one element to the next, or it is asked for ahead. Sums in registers take their terms
         from apart."""
@@ -115,20 +130,25 @@ class Traffic(Alike):
             return run * GAPLESS
         if not self.plan.depth:
             return run
-        boxes = np.ones((len(self.of.extents), len(self.tile)))
-        for axis, times in reversed(loops):
-            step = abs(stream.strides[axis] or 0)
-            goes_on = step * boxes[axis] == run
-            ends |= (times > 1) & ~goes_on
-            boxes[axis] = np.minimum(boxes[axis] * times, self.of.extents[axis])
-            run = np.where(ends | ~goes_on, run, step * boxes[axis])
+        every = np.arange(len(run))
+        boxes = np.ones((len(run), len(self.of.extents)))
+        extents, strides = (
+            np.array(each, dtype=np.float64)
+            for each in (self.of.extents, [abs(step or 0) for step in stream.strides])
+        )
+        for axis, count in zip(axes[::-1], times[::-1]):
+            step, box = strides[axis], boxes[every, axis]
+            goes_on = step * box == run
+            ends |= (count > 1) & ~goes_on
+            boxes[every, axis] = box = np.minimum(box * count, extents[axis])
+            run = np.where(ends | ~goes_on, run, step * box)
         return np.where(run * stream.item >= PAGE, GAPLESS, 1.0)
 
     def beside(self, stream: Stream) -> Column:
         """How much longer memory takes that the rows of a tile read side by side: each is asked for
         ahead by itself."""
-        axes = [n for n in range(self.tile.shape[1]) if n != self.plan.lane and stream.apart(n)]
-        along = self.rows(stream) if self.added else np.prod(self.tile[:, axes], axis=1)
+        axes = [n for n in range(self.tile.shape[1]) if stream.apart(n)]
+        along = self.rows(stream) if self.added else np.prod(self.tall[:, axes], axis=1)
         if self.plan.ahead:  # else by the plan, where other rows use them too
             along = np.where(self.rows() == along, along, 1.0)
         return 1.0 + self.cpu.costs.beside * np.log2(along)
@@ -150,7 +170,8 @@ class Traffic(Alike):
 def far_operands(c: library.Contraction, cpu: Cpu, times: int = 1) -> list[int]:
     """The operands that the second cache, or so many of them, does not hold."""
     held = [prod(size or 0 for size in o.shape) * dtype.itemsize(o.dtype) for o in c.operands]
-    return [n for n, size in enumerate(held) if size > cpu.l2_bytes * times]
+    room = cpu.l2_bytes * times
+    return [n for n, size in enumerate(held) if size > room]
 
 
 def with_requests(c: library.Contraction, cpu: Cpu, plan: library.NestPlan) -> library.NestPlan:
@@ -158,8 +179,9 @@ def with_requests(c: library.Contraction, cpu: Cpu, plan: library.NestPlan) -> l
     by far where the processor is in time: it is late where elements are converted or rows of a tile
     share them."""
     found, asked = [], set()
-    in_time = far_operands(c, cpu, BEYOND)
-    for n in far_operands(c, cpu):
+    far = far_operands(c, cpu)
+    in_time = far_operands(c, cpu, BEYOND) if far else []
+    for n in far:
         o = c.operands[n]
         if None in o.shape or o.buffer in asked or not _can_ask(c, plan, n):
             continue
@@ -171,14 +193,14 @@ def with_requests(c: library.Contraction, cpu: Cpu, plan: library.NestPlan) -> l
         if uses > 1 or o.converted or n in in_time:
             asked.add(o.buffer)  # once, however many of its elements a term reads
             found.append((n, AHEAD if uses == 1 else AHEAD // 2))
-    return replace(plan, ahead=tuple(found))
+    return varied(plan, ahead=tuple(found))
 
 
 def asking(
     c: library.Contraction, plan: library.NestPlan, ahead: Sequence[tuple[int, int]]
 ) -> library.NestPlan:
     """The nest with those of some requests that it can make."""
-    return replace(plan, ahead=tuple(each for each in ahead if _can_ask(c, plan, each[0])))
+    return varied(plan, ahead=tuple(each for each in ahead if _can_ask(c, plan, each[0])))
 
 
 def _can_ask(c: library.Contraction, plan: library.NestPlan, operand: int) -> bool:

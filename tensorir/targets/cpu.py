@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 from tensorir import dtype
@@ -103,7 +104,7 @@ class Cpu:
         """Bytes of the third-level cache that cores share."""
         return self.target.l3_bytes
 
-    @property
+    @cached_property
     def caches(self) -> tuple[tuple[int, float], ...]:
         """Bytes of each cache of a core, and the cycles of a line from behind it."""
         costs = self.costs

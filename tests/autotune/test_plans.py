@@ -12,12 +12,13 @@ from contraction_programs import PROGRAMS, conv, product
 
 from autotune.device import Cpu
 from autotune.estimate.estimate import Estimate
+from autotune.estimate.varied import varied
 from autotune.plans import has_plans, plans
 from autotune.rules.group import find_groups
 from autotune.rules.inlined import inline_stages
 from backends import build, resolve
 from schedule import Schedule
-from schedule.library import find_contraction, make_nest
+from schedule.library import NestPlan, find_contraction, make_nest
 from tensorir import Costs, Processor, Target, ops, reference, te
 
 CPU = Cpu(resolve("c -threads=2"))
@@ -342,3 +343,21 @@ def test_windows_of_single_elements_are_not_written_out(name):
             rows = [n for n in c.spatial if plan.tile[n] > 1 and n != plan.lane]
             lanes = [n for n, o in enumerate(c.operands) if o.strides[plan.lane] != 0]
             assert any(c.overlap(row, plan.steps[-1], n) for row in rows for n in lanes)
+
+
+def test_varied_plans_are_those_that_replace_makes():
+    plan = NestPlan(0, 16, (16,), (32,), (1,), (0,))
+    made = varied(plan, pad="root", written=2)
+    assert made == dataclasses.replace(plan, pad="root", written=2) != plan
+    with pytest.raises(TypeError, match="NestPlan has no padd"):
+        varied(plan, padd="root")
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_estimates_of_plans_together_are_those_of_each_alone(name):
+    """Plans are columns: neither the order of loops nor the lane of one is that of another."""
+    rng = random.Random(name)
+    for c in prepared(PROGRAMS[name]())[1]:
+        some = drawn(c, rng, 12)
+        alone = [float(Estimate(c, CPU).cycles([plan])[0]) for plan in some]
+        np.testing.assert_allclose(Estimate(c, CPU).cycles(some), alone, rtol=1e-12)
