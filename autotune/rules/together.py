@@ -30,46 +30,45 @@ Part = tuple[str, tuple[Expr, ...]]
 
 
 def run_together(sch: Schedule, device: Cpu) -> dict[str, str]:
-    """Merge neighbouring nests that touch the same parts of arrays, as far as primitives allow it:
-    of arrays that the first cache does not hold, and parts that the second one does. Returns what
-    is refused, as where a task needs what others make, and why."""
+    """Merge neighbouring nests that touch the same parts of arrays, as far inside as primitives
+    allow it: of arrays that the first cache does not hold, and parts that the second one does.
+    Returns what is refused, as where a task needs what others make, and why."""
     refused, at = dict[str, str](), 0
-    while at + 1 < len(nests := _nests(sch)):
-        first, second = nests[at : at + 2]
-        if isinstance(first, For) and isinstance(second, For) and _share(first, second, device):
-            what = f"{first.name} together with {second.name}"
-            if attempt(refused, what, sch.merge, first.name, second.name):
-                continue
-        at += 1
+    while isinstance(body := sch.func.body, Seq) and at + 1 < len(body.stmts):
+        first, second = body.stmts[at : at + 2]
+        at += not _merged(sch, first, second, device, refused)
     return refused
 
 
-def _nests(sch: Schedule) -> tuple[Stmt, ...]:
-    body = sch.func.body
-    return body.stmts if isinstance(body, Seq) else ()
+def _merged(sch: Schedule, a: Stmt, b: Stmt, cpu: Cpu, refused: dict[str, str]) -> bool:
+    """Whether two nests are one now. Loops inside of them are merged, but for those of sums, whose
+    lanes are in other loops: what several results are made of is then loaded and computed once."""
+    sums = any(block.is_reduction for nest in (a, b) for block in blocks_below(nest))
+    depth = 0
+    while isinstance(a, For) and isinstance(b, For) and a.kind is b.kind and a.extent is b.extent:
+        what = f"{a.name} together with {b.name}"
+        wanted = not sums if depth else _share(a, b, cpu)
+        if not wanted or not attempt(refused, what, sch.merge, a.name, b.name):
+            break
+        depth, a, b = depth + 1, a.body, b.body
+    return depth > 0
 
 
 def _share(first: For, second: For, cpu: Cpu) -> bool:
     """Whether the tasks of two nests, as many of each, have parts of arrays in common."""
-    tasks = size(first.extent)
-    if first.kind is not second.kind or first.extent is not second.extent or tasks < 2:
-        return False
-    sizes = _parts(first)
+    tasks, sizes = size(first.extent), _parts(first)
     common = [sizes[part] for part in _parts(second) if part in sizes]
-    return any(cpu.l1_bytes < used <= cpu.l2_bytes * tasks for used in common)
+    return tasks > 1 and any(cpu.l1_bytes < used <= cpu.l2_bytes * tasks for used in common)
 
 
 def _parts(nest: For) -> dict[Part, int]:
-    """The parts of buffers that a task of a nest touches, and how many bytes each buffer has."""
+    """The parts of buffers that a task of a nest touches, where the loops inside of it begin, and
+    how many bytes each buffer has."""
     found: dict[Part, int] = {}
-    for block in blocks_below(nest):
-        for access in accesses(block):
-            indices = tuple(_at_task(index, nest) for index in access.in_loops())
-            if any(TASK in index.variables for index in indices):
-                found[access.buffer.name, indices] = bytes_of(access.buffer)
+    for access in (access for block in blocks_below(nest) for access in accesses(block)):
+        used = {v for index in access.in_loops() for v in variables(index)}
+        begin = {v: TASK if v is nest.var else const(0) for v in used}
+        indices = tuple(substitute(index, begin) for index in access.in_loops())
+        if nest.var in used:
+            found[access.buffer.name, indices] = bytes_of(access.buffer)
     return found
-
-
-def _at_task(index: Expr, nest: For) -> Expr:
-    """An index where the loops inside of a task begin."""
-    return substitute(index, {v: TASK if v is nest.var else const(0) for v in variables(index)})

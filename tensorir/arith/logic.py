@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from tensorir import dtype as dt
@@ -123,20 +124,29 @@ def simplify_select(an: Analyzer, e: Select) -> Expr:
 
 
 def simplify_extremum(an: Analyzer, e: BinOp) -> Expr:
-    """min, max of integers: operands that another one is always beyond are dropped."""
-    parts: dict[Expr, None] = {}
-    for part in parts_of(e, e.op):
-        for found in parts_of(an.simplify(part), e.op):
-            parts[found] = None
-    kept: list[Expr] = []
-    for part in parts:
-        if any(_replaces(an, e.op, other, part) for other in kept):
-            continue
-        kept = [other for other in kept if not _replaces(an, e.op, part, other)]
-        kept.append(part)
-    result = kept[0]
-    for part in kept[1:]:
-        result = binary(e.op, result, part)
+    """min, max of integers: operands that another one is always beyond are dropped.
+
+    Those that are left of an index are in a row, so that it has one form. Numbers keep the pairs
+    that they were written in, which other numbers share: a sorting network is made of such.
+    """
+    simple = {part: an.simplify(part) for part in parts_of(e, e.op)}
+    kept: dict[Expr, Expr] = {}
+    for part in dict.fromkeys(found for s in simple.values() for found in parts_of(s, e.op)):
+        if not any(_replaces(an, e.op, other, part) for other in kept):
+            kept = {other: other for other in kept if not _replaces(an, e.op, part, other)}
+            kept[part] = part
+    if e.dtype == dt.INDEX:
+        return reduce(partial(binary, e.op), kept)
+
+    def paired(node: Expr) -> Expr | None:
+        if isinstance(node, BinOp) and node.op == e.op:
+            sides = [side for side in map(paired, (node.a, node.b)) if side is not None]
+            return reduce(partial(binary, e.op), sides) if sides else None
+        inner = simple.get(node, node)
+        return kept.pop(node, None) if node in kept or inner is node else paired(inner)
+
+    result = paired(e)
+    assert result is not None
     return result
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from autotune import default_schedule, search_space
 from backends import build
-from tensorir import For, Seq, interpret, ops, te
+from tensorir import For, ForKind, Seq, interpret, ops, te, walk
 
 TARGET = "c -threads=2"
 GPU = "cuda-emulator -arch=sm_90a"
@@ -136,3 +136,29 @@ def test_values_are_those_of_the_definition(name, target):
 def drawn(func, target):
     space, rng = search_space(func, target), random.Random(0)
     return [space.build(space.sample(rng, next(iter(space.sketches)))) for _ in range(3)]
+
+
+def lattice(shape, dtype="float32", order=(0, 1)):
+    """A step of a lattice gas: each of four results is made of what all populations come to."""
+    x = te.placeholder((4, *shape), dtype, name="x")
+    mass = te.compute(shape, lambda i, j: x[0, i, j] + x[1, i, j] + x[2, i, j] + x[3, i, j])
+    flow = te.compute(shape, lambda i, j: (x[0, i, j] - x[1, i, j]) / (mass[i, j] + 2), name="flow")
+    made = [
+        te.compute(shape, lambda i, j, n=n: x[n, i, j] - mass[i, j] * flow[i, j] * n, name=f"o{n}")
+        for n in (*order, 2, 3)
+    ]
+    return te.create_prim_func([x, *made])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape, order", [((127, 512), (0, 1)), ((130, 509), (1, 0))])
+def test_what_several_results_are_made_of_is_computed_once(shape, order, dtype):
+    func = lattice(shape, dtype, order)
+    made = default_schedule(func, TARGET)
+    loops = [stmt for stmt in walk(made.func.body) if isinstance(stmt, For)]
+    assert sum(loop.kind is ForKind.VECTORIZED for loop in loops) == 1
+    x = np.random.default_rng(0).random((4, *shape)).astype(dtype)
+    got = build(made, TARGET)(x)
+    flow = (x[0] - x[1]) / (x.sum(0) + 2)
+    for n, each in zip((*order, 2, 3), got, strict=True):
+        np.testing.assert_allclose(each, x[n] - x.sum(0) * flow * n, rtol=1e-4, atol=1e-4)
