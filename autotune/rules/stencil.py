@@ -99,7 +99,9 @@ def rows_of_registers(sch: Schedule, block: Block, cpu: Cpu, grows: bool = False
     known = [n for it in spatial if (n := int_value(it.extent))]
     if block.is_reduction or store is None or min(len(spatial), len(known)) < 2:
         return None
-    if len(known) < len(spatial) or not _in_order(store, block):
+    made, ends = Load(store.buffer, store.indices), range(1, len(known) + 1)
+    in_order = [stride_in(made, it.var, block) for it in spatial] == [prod(known[n:]) for n in ends]
+    if len(known) < len(spatial) or not in_order:  # or it stores in another order than memory's
         return None
     reads = body_loads(block)
     lane = spatial[-1].var
@@ -132,16 +134,6 @@ def rows_of_registers(sch: Schedule, block: Block, cpu: Cpu, grows: bool = False
                     best = Rows(at, it.var, rows, lane, width)
                     least = 0.95 * cycles
     return best
-
-
-def _in_order(store: Store, block: Block) -> bool:
-    """Whether a stage stores its elements in the order of memory, all of them."""
-    step, made = 1, Load(store.buffer, store.indices)
-    for it in reversed(block.iters):
-        if stride_in(made, it.var, block) != step:
-            return False
-        step *= int_value(it.extent) or 0
-    return True
 
 
 def copies(cpu: Cpu, sch: Schedule, user: Block, block: Block) -> float:

@@ -29,7 +29,7 @@ STRIPS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 NARROWER = (128, 64)
 """Columns of the tiles that take the place of a wider one that gives threads uneven shares."""
 
-FEW_ROWS = {2: (7, 12), 4: (1, 7)}
+FEW_ROWS = {2: (7, 12), 4: (1, 5)}
 """Rows of a product from which on packing the second operand in a call pays, by the terms that a
 lane takes at once; and where that operand has to be padded, too."""
 
@@ -74,14 +74,12 @@ class TensorizedPlan(OpenPlan):
 
     def suits(self, constants: Collection[str]) -> bool:
         """Whether packing pays, where the operand is no constant: for few rows, ordinary loops
-        convert as fast as others pack; not where these sum columns of bfloat16 in order."""
+        convert as fast as others pack."""
         roles = self.roles
         if roles.weight.buffer.name in constants:
             return True
         padded = bool(_columns(roles) % roles.lanes or (roles.terms or 0) % roles.group)
-        if self.numerics == "bitwise" or roles.by_rows:
-            return self.rows >= FEW_ROWS[roles.group][padded]
-        return self.rows > 1 or not padded
+        return self.rows >= FEW_ROWS[roles.group][padded]
 
     def feasible(self, values: Values) -> bool:
         """Sums in registers, and nothing packed again for every tile of rows."""

@@ -203,9 +203,11 @@ def test_symbolic_rows():
         np.testing.assert_array_equal(kernel(a, b), a.astype(np.int32) @ b.T.astype(np.int32))
 
 
-def test_constants_are_packed_ahead():
-    """For few rows of bfloat16, packing pays only ahead of the call."""
-    func = product(ops.matmul, (2, 64), (64, 48), types=BF16, out_dtype="float32")
+@pytest.mark.parametrize("turned", [False, True])
+def test_constants_are_packed_ahead(turned):
+    """For few rows of bfloat16, packing pays only ahead of the call, whatever is contiguous."""
+    shape = (48, 64) if turned else (64, 48)
+    func = product(ops.matmul, (2, 64), shape, types=BF16, out_dtype="float32", transpose_b=turned)
     space = make_space(func, MACHINE)
     assert "tensorized" not in default_candidate(space).sketch
     known = default_candidate(space, ("b",))
@@ -215,6 +217,16 @@ def test_constants_are_packed_ahead():
     a, b = inputs_of(func)
     kernel = build(space.build(known), constants={"b": b})
     np.testing.assert_array_equal(kernel(a), reference(func, a, b)[0])
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(("types", "rows"), [(("uint8", "int8"), 5), (BF16, 12)], ids=str)
+def test_rows_from_which_on_padding_pays(types, rows, turned):
+    for count in (rows - 1, rows):
+        shapes = (count, 66), (33, 66) if turned else (66, 33)
+        func = product(ops.matmul, *shapes, types=types, transpose_b=turned)
+        sketch = default_candidate(make_space(func, MACHINE)).sketch
+        assert ("tensorized" in sketch) == (count == rows), sketch
 
 
 @pytest.mark.parametrize("types", [("uint8", "int8"), ("bfloat16", "bfloat16")], ids=str)
