@@ -53,6 +53,48 @@ for i in range(4):
     )
 
 
+def test_rows_are_told_apart_by_either_side_of_their_conditions() -> None:
+    """Where the last of several tasks begins is known, and then it is the limits that differ."""
+    check(
+        """
+for i in range(11):
+    for k in range(8):
+        if i < 6:
+            C[i * 6] = C[i * 6] + A[k]
+        if i < 5:
+            C[i * 6 + 4] = C[i * 6 + 4] + A[k]
+        if i + 2 < 6:
+            C[i * 6 + 5] = C[i * 6 + 5] + A[k]
+""",
+        """
+for i in range(11):
+    if i + 2 < 6:
+        for k in range(8):
+            C[i * 6] = C[i * 6] + A[k]
+            C[i * 6 + 4] = C[i * 6 + 4] + A[k]
+            C[i * 6 + 5] = C[i * 6 + 5] + A[k]
+    elif i < 5:
+        for k in range(8):
+            C[i * 6] = C[i * 6] + A[k]
+            C[i * 6 + 4] = C[i * 6 + 4] + A[k]
+    elif i < 6:
+        for k in range(8):
+            C[i * 6] = C[i * 6] + A[k]
+""",
+    )
+
+
+@pytest.mark.parametrize("kind", ["u8", "i8", "i16", "u32", "f32"])
+def test_numbers_that_wrap_or_round_are_in_no_order(kind: str) -> None:
+    """253 + 3 is less than 5 as u8, and 253 + 1 is not; nor are indices compared with such."""
+    head = f"@prim_func\ndef f(s: {kind}, n: i64, A: f32[8], C: f32[100]):\n"
+    lines = ["for k in range(8):", "    if 3 < n:", "        C[0] = A[k]"]
+    for n in (1, 3):
+        lines += [f"    if s + {n} < 5:", f"        C[{n}] = C[{n}] + A[k]"]
+    func = parse(head + "\n".join("    " + line for line in lines))
+    assert unswitch(func) is func
+
+
 def test_what_has_no_condition_is_in_every_copy() -> None:
     check(
         """

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
+from tensorir import dtype
 from tensorir.arith import Analyzer
 from tensorir.arith.logic import negated
 from tensorir.expr import BinOp, Expr, Var, int_value
@@ -111,13 +112,16 @@ def _choices(stmt: Stmt, inside: Collection[Var]) -> Iterator[Expr]:
 
 
 def _strictest_last(conditions: Collection[Expr]) -> list[Expr]:
-    """Conditions `a + n < b` by n; none where one of them is of another kind."""
+    """Conditions `a + n < b` of indices, which do not wrap, by n; none where one of them is of
+    another kind."""
     found: list[tuple[int, Expr]] = []
     first = next(iter(conditions))
     for cond in conditions:
         if not isinstance(cond, BinOp) or not isinstance(first, BinOp) or cond.op != "<":
             return []
-        apart = int_value(Analyzer().simplify(cond.a - first.a)) if cond.b is first.b else None
+        if cond.a.dtype != dtype.INDEX or first.a.dtype != dtype.INDEX:
+            return []
+        apart = int_value(Analyzer().simplify((cond.a - cond.b) - (first.a - first.b)))
         if apart is None:
             return []
         found.append((apart, cond))
