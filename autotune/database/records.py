@@ -49,6 +49,10 @@ STATUSES = (
 """How a trial ended. `pruned` was stopped early for being slow; its times are few. `repeated` has
 the code of an earlier trial: it was not timed, and is no trial of its own."""
 
+LISTS = frozenset(("trace", "visits"))
+PLAIN = LISTS | {"machine", "toolchain", "settings", "decisions", "race", "own"}
+"""Fields that a record holds as plain JSON data, which takes long to make of a trace."""
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -169,10 +173,9 @@ class Record:
     text: str = field(default="", repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for name in ("machine", "toolchain", "settings", "decisions", "race", "own"):
-            object.__setattr__(self, name, plain(getattr(self, name)))
-        for name in ("trace", "visits"):
-            object.__setattr__(self, name, tuple(map(plain, getattr(self, name))))
+        for name in PLAIN:
+            value = plain(getattr(self, name))
+            object.__setattr__(self, name, tuple(value) if name in LISTS else value)
         object.__setattr__(self, "times", tuple(map(float, self.times)))
         object.__setattr__(self, "error", readable(self.error))
         for name in ("median", "predicted", "build_seconds"):
@@ -204,7 +207,7 @@ class Record:
         for name in ("batch", "race", "own", "visits", "program", "choices"):
             if data[name] is None or data[name] in ("", ()):
                 del data[name]
-        data = {name: plain(value) for name, value in data.items()}
+        data |= {name: plain(data[name]) for name in data.keys() - PLAIN}
         check_fields(data)
         data["id"] = content_id(data)
         object.__setattr__(self, "id", data["id"])

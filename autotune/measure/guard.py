@@ -56,7 +56,10 @@ class GuardedArray:
         return None
 
     def _fill(self, start: int, end: int) -> None:
-        self._memory[start:end] = _pattern(start, end)
+        first, last = start + start % 2, end - end % 2
+        self._memory[first:last].view(np.uint16)[...] = _PATTERN  # in place: arrays are large
+        for at in (start, end - 1):
+            self._memory[at : at + 1] = _pattern(at, at + 1)
 
     def _changed(self, start: int, end: int) -> np.ndarray:
         return np.flatnonzero(self._memory[start:end] != _pattern(start, end))

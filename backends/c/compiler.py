@@ -92,7 +92,14 @@ def find_cxx_compiler() -> Compiler:
 
 
 def _find(variable: str, none_found: str) -> Compiler:
-    text = os.environ.get(variable, "")
+    return _found(variable, os.environ.get(variable, ""), os.environ.get("PATH"), none_found)
+
+
+@cache
+def _found(variable: str, text: str, path: str | None, none_found: str) -> Compiler:
+    """The compiler that `text` names, or the first one in the folders of `path`. Each build asks
+    several times, and looking through the folders was an eighth of loading a kernel; one that went
+    away since is missed where it is run."""
     try:
         chosen = shlex.split(text)
     except ValueError as error:
@@ -100,14 +107,14 @@ def _find(variable: str, none_found: str) -> Compiler:
         raise BuildError(
             f"{variable} is {text!r}, which is no command ({reason}); correct or unset {variable}"
         ) from None
-    if chosen and shutil.which(chosen[0]) is None:
+    if chosen and shutil.which(chosen[0], path=path) is None:
         raise BuildError(
             f"{variable} is {' '.join(chosen)!r}, and there is no such command; correct or unset "
             f"{variable}"
         )
     names = (tuple(chosen),) if chosen else tuple((name,) for name in CANDIDATES[variable])
     for command in names:
-        if shutil.which(command[0]) is not None:
+        if shutil.which(command[0], path=path) is not None:
             return named_compiler(command, variable)
     raise BuildError(none_found)
 

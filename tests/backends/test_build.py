@@ -273,10 +273,13 @@ def test_without_any_compiler_the_remedy_is_told(monkeypatch, tmp_path):
 
 def test_gcc_is_taken_before_clang(monkeypatch, tmp_path):
     monkeypatch.delenv("CC", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
+    more = tmp_path / "more"
+    more.mkdir()
     script(tmp_path / "clang", "echo clang version 99")
+    script(more / "gcc", "echo gcc 77")
+    monkeypatch.setenv("PATH", str(tmp_path))
     assert cc.find_compiler().version == "clang version 99"
-    script(tmp_path / "gcc", "echo gcc 77")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{more}")
     assert cc.find_compiler().name == "gcc"
 
 
