@@ -9,7 +9,6 @@ from tensorir import Cpu
 
 STREAM_FROM = 1 << 20
 """Bytes of an output from which on it may be written past the caches."""
-
 STORES = ("plain", "stream")
 
 
@@ -22,10 +21,11 @@ def may_stream(sch: Schedule, block: str) -> bool:
 
 
 def stores(sch: Schedule, block: str, cpu: Cpu, whole: bool = True) -> Options:
-    """The option `stores` of a stage that writes a large output, in `whole` lines or not; else
-    none."""
-    wanted = "stream" if whole and stream_by_default(sch, block, cpu) else "plain"
-    return {"stores": (STORES, wanted)} if may_stream(sch, block) else {}
+    """The option `stores` of a stage that writes a large output, in `whole` lines or not, and reads
+    none of it back; else none."""
+    asked = may_stream(sch, block) and not sch.state.block(block).is_reduction
+    wanted = STORES[whole and stream_by_default(sch, block, cpu)]
+    return {"stores": (STORES, wanted)} if asked else {}
 
 
 def stream_by_default(sch: Schedule, block: str, cpu: Cpu) -> bool:

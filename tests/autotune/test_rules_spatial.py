@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
-from autotune import default_schedule
+from autotune import default_schedule, search_space
 from backends import build, source_text
+from schedule import Refusal
 from tensorir import ForKind, IterKind, dtype, reference, te
 
 TARGET = "c -march=sapphirerapids -threads=1"
@@ -48,9 +51,7 @@ def sums_of_found_rows(kind, rows=16, columns=128):
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["float32", "float64", "int32"])
 @pytest.mark.parametrize("sizes", [{}, {"rows": 7}, {"columns": 200}])
-@pytest.mark.parametrize(
-    "make", [steps_of_products, windows_of_repeated_edges, sums_of_found_rows]
-)
+@pytest.mark.parametrize("make", [steps_of_products, windows_of_repeated_edges, sums_of_found_rows])
 def test_sums_of_no_better_rule_do_not_wait_for_each_other(make, sizes, kind):
     """A vector that takes all of its terms before the next one begins waits for each addition."""
     func = te.create_prim_func(make(kind, **sizes))
@@ -137,3 +138,24 @@ def test_short_rows_of_what_is_read_are_taken_apart(reads, few, kind):
     inputs = [np.random.default_rng(0).integers(0, 9, (400, few)).astype(kind)]
     (expected,) = reference(func, *inputs)
     np.testing.assert_array_equal(build(default_schedule(func))(*inputs), expected)
+
+
+@pytest.mark.parametrize("target", ["c -march=haswell -l3=4096", "c -march=x86-64 -l3=4096"])
+@pytest.mark.filterwarnings("error::UserWarning")  # that another plan is taken
+def test_sums_are_not_written_past_the_caches(monkeypatch, target):
+    """They are read back with each term. No plan of a large result that does so may be refused."""
+    monkeypatch.setattr("autotune.rules.stores.STREAM_FROM", 1)
+    a, b, k = te.placeholder((34, 64)), te.placeholder((64,)), te.reduce_axis((0, 3))
+    sums = te.compute(
+        (32, 64),
+        lambda i, j: te.sum(te.tanh(a[i + k, j] * b[j]), axis=k, where=(i + k + j) % 2 == 0),
+    )
+    func = te.create_prim_func([a, b, sums])
+    default_schedule(func, target)
+    space, rng = search_space(func, target), random.Random(0)
+    for _ in range(100):
+        candidate = space.sample(rng)
+        try:
+            space.build(candidate)
+        except Refusal as error:
+            assert "stream" not in error.headline

@@ -156,4 +156,4 @@ def _finish(sch: Schedule, stage: Stage, d: Decision, nest: Nest, cpu: Cpu) -> N
     for writer in nest.writers:
         finish_nest(sch, writer, cpu, unroll_rows=16)
     if d.stream:
-        sch.stream(stage.block)
+        sch.stream(nest.writers[-1] if nest.writers else stage.block)

@@ -157,8 +157,8 @@ class Refusals:
             return "sums in registers in more than a tile"
         if self.bitwise and reassociates(stage, d):
             return "another order of terms"
-        if d.stream and not d.vector:
-            return "results past the caches, and no vectors"
+        if d.stream and not (d.vector and (d.cached or not stage.reduce)):
+            return "results past the caches, and no vectors, or vectors that are read back"
         return "too much code" if _code(stage, d) > max(MOST_CODE, stage.work) else ""
 
     def _inlined(self, name: str, decisions: Mapping[str, Decision]) -> str:
