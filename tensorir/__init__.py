@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tensorir.analysis.dependence import piped as piped
     from tensorir.analysis.dependence import recurrent as recurrent
     from tensorir.analysis.dependence import same_slice as same_slice
+    from tensorir.analysis.found_again import FOUND_AGAIN as FOUND_AGAIN
     from tensorir.analysis.independence import analyzer_of as analyzer_of
     from tensorir.analysis.repeatable import compared as compared
     from tensorir.analysis.repeatable import is_repeatable as is_repeatable
@@ -291,6 +292,7 @@ __all__ = lazy_names(
         "tensorir.trials.extern": "ExternRunner check_extern register_extern_checked",
         "tensorir.externs.built_in": "BUILT_IN_EXTERNS EXTERNS",
         "tensorir.func": "DECLARED PrimFunc",
+        "tensorir.analysis.found_again": "FOUND_AGAIN",
         "tensorir.analysis.independence": "analyzer_of",
         "tensorir.analysis.repeatable": "compared is_repeatable",
         "tensorir.verifier.inout": "fills with_declared",

@@ -108,11 +108,10 @@ class CBackend:
         timeout: float,
         binding: Binding | None = None,
     ) -> CObject:
-        store = default_cache() if cache is None else cache
         text = source + packed_entry(ir, signature)
         if binding is not None and binding.function is not None:
             text += packed_entry(*binding.function)
-        compiler = compiler_for(target)
+        store, compiler = default_cache() if cache is None else cache, compiler_for(target)
         made_of = (store, compiler, text, target.march, signature.name, timeout)
         why = self.why_not_here(target)
         if why is not None:

@@ -6,6 +6,8 @@ import re
 
 from backends.c.compiler import LIBRARIES, Compiler, knows, macros, march_option
 from backends.c.emit.conversions import TURNED
+from backends.emit.rounding import FLAGS as ROUNDING_FLAGS
+from backends.emit.rounding import FOR_OTHERS, FOUND
 
 FLAGS = (
     "-O2",
@@ -116,12 +118,14 @@ def kernel_flags(compiler: Compiler, march: str | None, openmp: bool, text: str)
         *(GCC_X86_FLAGS if "__x86_64__" in known else ()),
         *(GCC_TURNED_FLAGS if TURNED in text else ()),
     )
-    return (*compile_flags(compiler, march, openmp), *(own if _is_gcc(known) else ()))
+    rounding = ROUNDING_FLAGS if FOUND in text else ()
+    return (*compile_flags(compiler, march, openmp), *(own if _is_gcc(known) else ()), *rounding)
 
 
 def for_others(text: str) -> str:
     """A text that somebody else compiles, with what flags tell here."""
     text = WHOLE_HALF + text if "_Float16" in text else text
+    text = FOR_OTHERS + text if FOUND in text else text
     return WHOLE_BYTES + text if BYTES.search(text) else text
 
 

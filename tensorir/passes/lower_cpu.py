@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tensorir.analysis.found_again import found_again
 from tensorir.passes.carry_elements import carry_elements
 from tensorir.passes.conditions.hoist_conditions import hoist_conditions
 from tensorir.passes.conditions.implied_conditions import implied_conditions
@@ -37,9 +38,9 @@ from tensorir.targets.target import LANE_BITS, Target
 
 def cpu_passes(target: Target) -> list[tuple[str, Pass]]:
     """The passes for `target` with their names, in order."""
-    bits = target.vector_bits or LANE_BITS
-    masked = masked_bits(target)
+    bits, masked = target.vector_bits or LANE_BITS, masked_bits(target)
     return [
+        ("found_again", found_again),
         ("overwrite_states", overwrite_states),
         ("lower_init", lower_init),
         ("lower_prefetch", lower_prefetch),

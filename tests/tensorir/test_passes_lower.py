@@ -449,7 +449,7 @@ def test_order_of_passes_and_unknown_vector_width() -> None:
     func = parse(matmul(4, 4, 4, (4, 4, 4), FAST).strip())
     lowered = lower(func, Target("c"), lambda name, _: seen.append(name))
     assert seen == [name for name, _ in passes(Target("c"))]
-    assert seen[0] == "overwrite_states" and seen[-1] == "unswitch"
+    assert seen[0] == "found_again" and seen[-1] == "unswitch"
     assert "f32x4[4]" in str(lowered)
 
 

@@ -21,9 +21,11 @@ from backends.c.workspace import workspace_text
 from backends.emit.expressions import UNARY
 from backends.emit.extern_calls import Known, extern_call
 from backends.emit.names import symbol
+from backends.emit.rounding import FOUND
 from backends.emit.sharing import SharedLoad
 from tensorir import (
     DECLARED,
+    FOUND_AGAIN,
     TENSORIZE,
     Alloc,
     Buffer,
@@ -144,6 +146,8 @@ class CEmitter(ParallelEmitter):
         for condition, other in self.cases:
             self.line(f"if ({self.expr(condition)}) return {other}({given});")
         self.ask_for_tiles()
+        if self.func.attrs.get(FOUND_AGAIN):
+            self.declarations.setdefault(FOUND_AGAIN, FOUND)
         self.root(self.func.body)
         self.stream_fence(self.func.body)
         return "\n".join([f"{self.signature()} {{", *self.lines, f"{self.indent}return 0;", "}"])
