@@ -67,15 +67,18 @@ class ContractionPlan(FormedPlan, RankedPlan["library.NestPlan"]):
     def columns(self, rows: Sequence[Values], constants: Collection[str] = ()) -> Column:
         from autotune.estimate.estimate import Estimate
 
-        nests = [nest_of(self.contraction, values) for values in rows]
-        return self.behind + Estimate(self.contraction, self.device, constants).cycles(nests)
+        estimate = Estimate(self.contraction, self.device, constants)
+        return self.behind + estimate.cycles(list(map(self.nest, rows)))
 
     def make(self, sch: Schedule, nest: library.NestPlan) -> None:
         library.make_nest(sch, self.contraction, nest)
 
+    def nest(self, values: Values) -> library.NestPlan:
+        return nest_of(self.contraction, values)
+
     def apply(self, sch: Schedule, values: Values) -> None:
         self.bring_in_form(sch)
-        self.make(sch, nest_of(self.contraction, values))
+        super().apply(sch, values)
 
     def in_best_form(self) -> ContractionPlan | None:
         """As it is, or on its axes where these are parts of variables, whichever takes less time;

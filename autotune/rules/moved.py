@@ -174,7 +174,7 @@ class MovedNest(RankedPlan["library.MovedPlan"]):
         found = np.zeros(len(rows))
         for moves, places in alike.items():
             estimate = Estimate(self._after(moves), self.of.cpu, constants)
-            found[places] = estimate.cycles([self._plan(rows[at]).nest for at in places])
+            found[places] = estimate.cycles([self.nest(rows[at]).nest for at in places])
             for n, (move, option) in enumerate(moves):
                 before = self._after(moves[:n])
                 found[places] += move.cycles(before, option, self.of.cpu, constants)
@@ -186,11 +186,8 @@ class MovedNest(RankedPlan["library.MovedPlan"]):
     def feasible(self, values: Values) -> bool:
         if not fits(self._after(self._moves(values)), values):  # drawn for another option
             return False
-        nest = self._plan(values).nest
+        nest = self.nest(values).nest
         return -(-prod(nest.tile) // nest.lanes) <= self.of.cpu.registers
-
-    def apply(self, sch: Schedule, values: Values) -> None:
-        self.make(sch, self._plan(values))
 
     def values(self, plan: library.MovedPlan) -> dict[str, Any]:
         """The moves alone say how many lanes there are, and so how their terms are written."""
@@ -213,7 +210,7 @@ class MovedNest(RankedPlan["library.MovedPlan"]):
             self._left[moves] = replace(left, block=self.group.block)
         return self._left[moves]
 
-    def _plan(self, values: Values) -> library.MovedPlan:
+    def nest(self, values: Values) -> library.MovedPlan:
         moves = self._moves(values)
         after = self._after(moves)
         nest = nest_of(after, values)
@@ -229,11 +226,8 @@ class MovedNest(RankedPlan["library.MovedPlan"]):
 
 def _with_lanes(nest: library.NestPlan, count: int, flat: str) -> library.NestPlan:
     """The nest with so many lanes, and their terms so written."""
-
-    def at(sizes: tuple[int, ...]) -> tuple[int, ...]:
-        return (*sizes[: nest.lane], count, *sizes[nest.lane + 1 :])
-
-    return replace(nest, tile=at(nest.tile), task=at(nest.task), flat=flat)
+    tile, task = ((*s[: nest.lane], count, *s[nest.lane + 1 :]) for s in (nest.tile, nest.task))
+    return replace(nest, tile=tile, task=task, flat=flat)
 
 
 def moved_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[Plan]:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group
-from autotune.rules.plan import Plan
+from autotune.rules.plan import Plan, Values
 from schedule import Refusal, Schedule, library
 from tensorir import allows
 
@@ -34,6 +34,8 @@ class RankedPlan(Plan, Generic[N]):
 
     base: Schedule
     operands: frozenset[str]
+    accepted: tuple[Values, Schedule] | None = None
+    """The values of the last default that was asked for, and what was made of the base."""
 
     @abstractmethod
     def look_for(self, constants: frozenset[str]) -> list[tuple[float, N]]:
@@ -46,6 +48,15 @@ class RankedPlan(Plan, Generic[N]):
     @abstractmethod
     def make(self, sch: Schedule, nest: N) -> None:
         """Make a nest in the `base`, or a copy of it."""
+
+    @abstractmethod
+    def nest(self, values: Values) -> N:
+        """The nest of such values."""
+
+    def apply(self, sch: Schedule, values: Values) -> None:
+        own, made = self.accepted or ({}, self.base)
+        if not (own and own.items() <= values.items() and sch.follow(made)):
+            self.make(sch, self.nest(values))
 
     @cached_property
     def _found(self) -> dict[frozenset[str], list[tuple[float, N]]]:
@@ -78,11 +89,12 @@ class RankedPlan(Plan, Generic[N]):
         refused: Refusal | None = None
         for _, nest in islice(self.ranked(constants), TRIED):
             try:
-                self.make(self.base.copy(), nest)
+                self.make(made := self.base.copy(), nest)
             except Refusal as error:
                 refused = error
                 continue
-            return self.values(nest)
+            self.accepted = values, _ = self.values(nest), made
+            return values
         assert refused is not None
         raise refused
 

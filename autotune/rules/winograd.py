@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from autotune.rules.group import Group, Refused
+from autotune.rules.group import Group
 from autotune.rules.inlined import join_epilogue
 from autotune.rules.plan import Values
 from autotune.rules.ranked import RankedPlan
@@ -53,40 +54,28 @@ class WinogradStages(RankedPlan["library.WinogradPlan"]):
     def columns(self, rows: Sequence[Values], constants: Collection[str] = ()) -> Column:
         from autotune.winograd import winograd_cycles
 
-        plans = [self.plan(values) for values in rows]
+        plans = [self.nest(values) for values in rows]
         return winograd_cycles(self.found, self.cpu, plans, constants)
 
-    def plan(self, values: Values) -> library.WinogradPlan:
-        """The plan of such values."""
+    def nest(self, values: Values) -> library.WinogradPlan:
         (rows, shares), (tiles, panel) = (values[self.key(what)] for what in ("task", "tile"))
         return library.WinogradPlan(self.cpu.lanes(self.found.dtype), tiles, panel, rows, shares)
 
     def make(self, sch: Schedule, plan: library.WinogradPlan) -> None:
         library.make_winograd(sch, self.found, plan)
 
-    def apply(self, sch: Schedule, values: Values) -> None:
-        self.make(sch, self.plan(values))
-
 
 def winograd_stages(sch: Schedule, cpu: Cpu) -> Sequence[WinogradStages]:
-    """A plan for each sum of a program that lies between the transforms of Winograd's algorithm.
-
-    What follows elementwise is joined to the last of the transforms.
-    """
+    """A plan for each sum of a program that lies between the transforms of Winograd's algorithm, to
+    the last of which what follows elementwise is joined."""
     found = []
     for name in sch.get_blocks():
-        if not _may_be_products(sch, str(name)):
-            continue
-        try:
-            found.append(library.find_winograd(sch, str(name)))
-        except Refusal:  # a sum of another kind
-            continue
-    told = Refused()
+        if _may_be_products(sch, str(name)):
+            with suppress(Refusal):  # a sum of another kind
+                found.append(library.find_winograd(sch, str(name)))
     taken = {name for stages in found for name in stages.blocks}
-    for stages in found:
-        for why in join_epilogue(sch, stages.results[-1], taken).values():
-            told[stages.products] = why
-    base = sch.copy()
+    joined = [(s.products, join_epilogue(sch, s.results[-1], taken).values()) for s in found]
+    told, base = {name: why for name, refused in joined for why in refused}, sch.copy()
     return [WinogradStages(base, stages, cpu, told.get(stages.products, {})) for stages in found]
 
 

@@ -203,3 +203,27 @@ def test_axes_that_are_refused_are_told():
     plan = ContractionPlan(Group("out"), sch, c, device)
     assert plan.on_axes() is None
     assert list(plan.refused) == ["'out' on its axes"]
+
+
+@pytest.mark.parametrize("name", ["3x3", "1x1 s2 NHWC"])
+def test_nests_of_defaults_are_made_once(name, monkeypatch):
+    """What was tried is what the schedule takes; other values, and other schedules, are made."""
+    made = []
+
+    def counted(sch, c, plan, make=library.make_nest):
+        made.append(plan)
+        make(sch, c, plan)
+
+    monkeypatch.setattr(library, "make_nest", counted)
+    sch = default_schedule(CASES[name], TARGET)
+    assert len(made) == 1
+    again = Schedule(CASES[name]).apply(sch.trace)
+    assert again.trace == sch.trace and str(again.func) == str(sch.func)
+    sketch = next(iter(make_space(CASES[name], device_of(resolve(TARGET))).sketches.values()))
+    values = sketch.values()
+    first, made[:] = sketch.build(values), []
+    (shared,) = [n for n in values if n.endswith(".threads")]
+    assert values[shared] == "serial"
+    other = sketch.build(values | {shared: "parallel"})
+    assert len(made) == 1 and len(other.trace)
+    assert str(sketch.build(values).func) == str(first.func) == str(sch.func)

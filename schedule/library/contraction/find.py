@@ -82,6 +82,7 @@ def find_contraction(
 
     What was found is kept with the state: candidates of a search begin alike and ask the same.
     """
+    steps = steps and bool(_still(sch, block))
     known, asked = sch.state.concluded, (block, last, tuple(padding), windows, merged, steps)
     found: Contraction | None = known.get((find_contraction, asked))
     if found is None:
@@ -100,7 +101,7 @@ def _find(
         raise NoContraction(f"block {block!r} is no reduction; a contraction is a sum of its kind")
     if any(int_value(it.extent) == 0 for it in node.iters):
         raise NoContraction(f"block {block!r} is empty; there is nothing to schedule")
-    still |= _shared(sch, block) if steps else set()
+    still = _still(sch, block) if steps else still
     own = {it.var for it in node.spatial}
     if not all(i in own or still.issuperset(variables(i)) for i in store.indices):
         raise NoContraction(
@@ -131,11 +132,11 @@ def _find(
     return _with_own(node, made, still, sch.state.analyzer())
 
 
-def _shared(sch: Schedule, block: str) -> set[Var]:
-    """The variables of a block whose loops hold other blocks as well."""
-    own = set(own_loops(sch, block))
-    iters = sch.state.block(block).iters
-    return {it.var for it in iters if any(v.name not in own for v in variables(it.binding))}
+def _still(sch: Schedule, block: str) -> set[Var]:
+    """The variables of a block of a scan's steps, or whose loops hold other blocks as well."""
+    own, iters = set(own_loops(sch, block)), sch.state.block(block).iters
+    scan = {it.var for it in iters if it.kind is IterKind.OPAQUE}
+    return scan | {i.var for i in iters if any(v.name not in own for v in variables(i.binding))}
 
 
 def _operands(
