@@ -24,6 +24,9 @@ ROWS = (1, 2, 3, 4, 5, 6, 8)
 TOGETHER = 4
 """Rows of a tile of which no other axis is one: more streams than that disturb each other."""
 
+FEWEST = 4
+"""Terms that fill lanes by themselves."""
+
 SHORTEST = 2
 """Terms for each lane, below which most of them have none or one."""
 
@@ -47,13 +50,11 @@ Timed = tuple[float, "library.MovedPlan"]
 """An estimate in cycles and a plan."""
 
 
-def partial_plans(
-    c: library.Contraction, cpu: Cpu, constants: Collection[str] = ()
-) -> list[Timed]:
+def partial_plans(c: library.Contraction, cpu: Cpu, constants: Collection[str] = ()) -> list[Timed]:
     """Estimates in cycles and plans, best first; none for contractions that none here is for."""
     if not c.reduced:  # sums of one term
         return []
-    found = list(_lanes(c, cpu))
+    found = [*_lanes(c, cpu), *_short(c, cpu)]
     for operand, axis in _turned(c, cpu):
         for cycles, plan in _lanes(library.with_panel(c, operand, axis), cpu):
             option = (operand, axis, plan.nest.threads)
@@ -88,8 +89,7 @@ def _in_parts(
 
 def lanes_of(c: library.Contraction, cpu: Cpu) -> int:
     """How many elements a vector has of the widest type that a contraction reads or sums."""
-    widest = max(dtype.bits(a.dtype) for a in (*c.operands, c.sums))
-    return max(1, cpu.target.lanes() * 32 // max(8, widest))
+    return cpu.elements(*(access.dtype for access in (*c.operands, c.sums)))
 
 
 def lane_axis(c: library.Contraction, cpu: Cpu) -> int | None:
@@ -126,6 +126,27 @@ def _lanes(c: library.Contraction, cpu: Cpu) -> Iterator[Timed]:
         nests = grouped(after, _nests(after, cpu, lanes))
         for cycles, nest in zip(Estimate(after, cpu).cycles(nests), nests):
             yield float(cycles), library.MovedPlan((move,), nest)
+
+
+def _short(c: library.Contraction, cpu: Cpu) -> Iterator[Timed]:
+    """Plans with the terms of a short axis in lanes, all of them, where those of the next result
+    follow in memory and other axes are summed over too: groups of channels, windows side by side.
+    As much of such a row as registers hold is added up at a time."""
+    lanes = lanes_of(c, cpu)
+    for axis in c.reduced if len(c.reduced) > 1 else ():
+        count = c.axes[axis].extent or 1
+        whole = all(o.strides[axis] in (0, 1) and not o.pad for o in c.operands)
+        if not whole or not FEWEST <= count < lanes or lanes % count:
+            continue
+        after = library.with_partial(c, library.Partial(axis, count, "lanes"))
+        *rows, lane = after.spatial
+        moving = [o.strides for o in after.operands if o.strides[lane] == 1]
+        for near in (n for n in rows if moving and all(steps[n] == count for steps in moving)):
+            sizes = {near: min(after.axes[near].extent or 1, cpu.registers // 2), lane: count}
+            tile = tuple(sizes.get(n, 1) for n in after.spatial)
+            nest = library.NestPlan(lane, count, tile, tile, after.reduced, after.spatial)
+            (cycles,) = Estimate(after, cpu).cycles([nest])
+            yield float(cycles), library.MovedPlan(((library.lanes, (axis, count)),), nest)
 
 
 def _turned(c: library.Contraction, cpu: Cpu) -> Iterator[tuple[int, int]]:
