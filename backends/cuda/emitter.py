@@ -1,6 +1,6 @@
 """CUDA C++ for lowered programs: one text for NVRTC and for the emulator.
 
-    extern "C" __global__ void __launch_bounds__(256) NAME_0(TI_GLOBAL(const float) A, ..., i64 n)
+    extern "C" __global__ void __launch_bounds__(256, 1) NAME_0(TI_GLOBAL(const float) A, i64 n)
 
 Arguments are the buffers that the kernel uses, in call order, then workspaces, then sizes. What is
 not plain C++ is a named function or macro of the prelude (prelude.cuh).
@@ -87,10 +87,11 @@ class CudaEmitter(GpuEmitter):
         return f'extern "C" __global__ void {bounds}{self.kernel.name}'
 
     def bounds_of(self, threads: int) -> str:
-        """Threads of a block; and where each has many sums, blocks that there shall be room for at
-        once."""
+        """Threads of a block, and blocks that there shall be room for at once: one, or more where
+        each thread has many sums. Where that is not said, compilers spill before they give a
+        thread the registers that it may have."""
         if sum_bytes(self.kernel.body) < 4 * MANY_SUMS:
-            return str(threads)
+            return f"{threads}, 1"
         each = ample_registers(self.kernel.body)
         return f"{threads}, {max(1, Architecture.registers // (threads * each))}"
 

@@ -7,8 +7,18 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from benchmarks.gpus.rows import LONG_SCANS, MEMORY, PRODUCT, WINDOWS, Family, Row, Shapes, stencil
-from tensorir import ops
+from benchmarks.gpus.rows import (
+    LONG_ROWS,
+    LONG_SCANS,
+    MEMORY,
+    PRODUCT,
+    WINDOWS,
+    Family,
+    Row,
+    Shapes,
+    stencil,
+)
+from tensorir import ARCHITECTURES, ops
 
 LARGEST = 1 << 26
 """Elements of an array, about, at most; `SMALLEST` of one for the emulator."""
@@ -17,6 +27,9 @@ SMALLEST = 1 << 10
 
 ROOM = 17408
 """Elements of a row of float32 that a block has room for when it scans."""
+
+MOST_ROW = ARCHITECTURES["sm_90a"].shared_per_block // 4
+"""Elements of a row of float32 from which on no block has room for one in shared memory."""
 
 TYPES = ("float32",) * 4 + ("float16", "float64")
 
@@ -111,7 +124,8 @@ def rows(shape: Shape) -> tuple[str, Family, Callable[..., Any], Shapes]:
         ("rms norm", ops.rms_norm, (full, last)),
         (f"argmax along {at}", lambda x: ops.argmax(x, at), (full,)),
     ))  # fmt: skip
-    return what, MEMORY, make, shapes
+    long = full[at if "along" in what else -1] >= MOST_ROW and "argmax" not in what
+    return what, LONG_ROWS if long else MEMORY, make, shapes
 
 
 def scans(shape: Shape) -> tuple[str, Family, Callable[..., Any], Shapes]:

@@ -33,6 +33,10 @@ MEMORY = Family("memory", 1.05)
 LONG_SCANS = Family("long scans", 1.55)
 """Scans of rows that no block has room for: they are read twice and written once."""
 
+LONG_ROWS = Family("long rows", 2.05)
+"""Rows of softmax and norms that no block has room for: only another kernel knows their sums, so
+that each of two sums at the most reads a row again, and the result once more."""
+
 WINDOWS = Family("windows", 1.15)
 PRODUCT = Family("product", 1.1, "tiles", 0.125)
 FREE = Family("free", None, occupancy=0.125)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from autotune.explain import least_transactions
 from autotune.gpu.count import works_of
 from autotune.gpu.work import cycles
 from backends import build
@@ -49,6 +50,45 @@ def test_few_columns_that_lanes_read_apart_are_fetched_together():
     works = works_of(sch.func, DEVICE)
     assert tiles is not None
     assert sum(work.sectors for work in works) <= PRODUCT.most * implied(tiles)
+
+
+def matrices_by_vectors(batches: int, rows: int, terms: int) -> PrimFunc:
+    x, y = (te.placeholder((batches, n, m), name=name)
+            for name, n, m in (("x", rows, terms), ("y", terms, 1)))  # fmt: skip
+    return te.create_prim_func([x, y, ops.batch_matmul(x, y)], name="program")
+
+
+def test_rows_beside_an_axis_of_one_value_are_copied_together(cache):
+    """Lanes that had rows of 29 elements read each a sector: 8.8 times the least."""
+    func = matrices_by_vectors(512, 29, 29)
+    works = works_of(default(func)[0].func, DEVICE)
+    assert sum(work.sectors for work in works) <= 2 * least_transactions(func, {})
+    func = matrices_by_vectors(5, 7, 9)
+    rng = np.random.default_rng(0)
+    given = [rng.integers(-4, 5, p.const_shape).astype("float32") for p in func.inputs]
+    found = build(default(func)[0], f"{EMULATOR},races,uninitialised", cache=cache)(*given)
+    np.testing.assert_array_equal(found, reference(func, *given)[0])
+
+
+ODD = {
+    "terms in one step": (
+        lambda x, y: ops.conv2d(x, y, layout="NHWC"),
+        (25, 27, 33, 51),
+        (1, 1, 51, 5),
+    ),
+    "parts of sums": (ops.matmul, (512, 802), (802, 825)),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_pieces_of_odd_rows_are_whole_where_they_can_be(name):
+    """Steps of 17 of 51 terms began within sectors, and rows of parts of sums, which nobody but
+    the kernel that adds them up sees."""
+    make, *shapes = ODD[name]
+    inputs = [te.placeholder(shape, name=f"x{n}") for n, shape in enumerate(shapes)]
+    sch, _, tiles = default(te.create_prim_func([*inputs, make(*inputs)], name="program"))
+    assert tiles is not None
+    assert sum(work.sectors for work in works_of(sch.func, DEVICE)) <= 1.27 * implied(tiles)
 
 
 @pytest.mark.parametrize("kind", ["float32", "float16", "int8"])

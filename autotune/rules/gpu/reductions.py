@@ -227,10 +227,12 @@ def _short_rows(sch: Schedule, group: Group, warps: int) -> None:
 
 
 def _without_units(sch: Schedule, group: Group) -> dict[str, str]:
-    """Where an epilogue has variables for other axes than the sums, leave out those of extent 1 of
-    both; returns what is refused, and why."""
+    """Leave out axes of extent 1 of what has rows, which are none of what it reads, and those that
+    an epilogue has and the sums have not; returns what is refused, and why."""
     names, refused = [name for name in (group.block, group.epilogue) if name is not None], {}
-    if len({_outer(sch.state.block(name)) for name in names}) > 1:
+    blocks = [sch.state.block(name) for name in names]
+    sizes = [int_value(it.extent) for it in blocks[0].spatial]
+    if len({*map(_outer, blocks)}) > 1 or 1 in sizes != [1] * len(sizes):
         for name in names:
             try:
                 library.in_axes(sch, name, merged=False)

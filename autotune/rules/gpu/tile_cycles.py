@@ -316,7 +316,8 @@ class TileColumns:
             run = np.where(whole, run * self.lanes[:, beside] * self.near[:, beside], run)
             total = np.where(whole, row * self.total[:, beside], np.gcd(total, row))
         apart = (size * (s or 1) for n in outer if (s := steps[n]) != 1)
-        step = np.gcd(gcd(Gpu.sector_bytes, *apart), total * size)
+        rows = np.where(self.split > 1, Gpu.sector_bytes, gcd(Gpu.sector_bytes, *apart))
+        step = np.gcd(rows, total * size)  # parts of sums lie in whole sectors
         touched = -(-run * size // step) * step + Gpu.sector_bytes - step  # wherever the run begins
         return np.asarray(values / run * touched / Gpu.sector_bytes)
 

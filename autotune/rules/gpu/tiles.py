@@ -40,6 +40,9 @@ WARPS = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 2), (2, 4), (4, 1), (1, 4), (8, 1))
 DEPTHS = (4, 8, 16, 32)
 """Terms of a step, those of windows aside."""
 
+MOST_DEPTH = 5 * DEPTHS[-1]
+"""Terms up to which all are offered as one step."""
+
 FEW_PARTS = 4
 """Values of an axis that moves no operand up to which it is no side of a tile."""
 
@@ -228,7 +231,7 @@ class _Search:
         if not self.bitwise:
             large = sorted(rough, key=lambda counts: counts.transactions)[: KEPT // 2]
             first += [plan for counts in (*rough[:KEPT], *large) for plan in self.split(counts)]
-        more = [self.with_depth(plan, depth) for plan in first for depth in DEPTHS]
+        more = [self.with_depth(plan, depth) for plan in first for depth in self.depths]
         ranked = self.counts(dict.fromkeys([*first, *more]), rough=True)
         ranked.sort(key=lambda counts: counts.cycles)
         kept = [x.plan for x in ranked[: 2 * KEPT]]
@@ -289,6 +292,16 @@ class _Search:
     def windows(self) -> list[int]:
         """The axes of windows that are summed over."""
         return [n for n in self.c.reduced if self.c.is_window(n)]
+
+    @cached_property
+    def depths(self) -> tuple[int, ...]:
+        """Terms of a step, all there are too where rows of some of them would begin and end within
+        sectors: whole ones lie side by side."""
+        *_, deep = [n for n in self.c.reduced if n not in self.windows] or [0]
+        rows = [o for o in self.c.operands if o.row >= 0 and o.dims[o.row][deep] == 1]
+        odd = any((o.shape[o.row] or 0) % library.gpu.in_sector(o.dtype) for o in rows)
+        whole = odd and DEPTHS[-1] < self.extent(deep) <= MOST_DEPTH
+        return (*DEPTHS, self.extent(deep)) if whole else DEPTHS
 
     def depth_axes(self, depth: int) -> dict[int, library.gpu.Cut]:
         """The cuts of the axes that are summed over."""

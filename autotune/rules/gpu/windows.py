@@ -104,12 +104,10 @@ class Surroundings:
         return self.elements(box) / row * begun / own
 
     def cost(self, box: Sequence[int]) -> float:
-        """The same, with what it stores, as bytes of an element of the result; warps store pieces
-        of rows."""
+        """The same, with what it stores, as bytes of an element of the result."""
         run, within = box[-1], self.within[1]
         whole = run == self.sides[-1].extent and not within
-        piece = min(run, Gpu.warp) if within else run
-        stored = 1.0 if whole else self.in_sectors(piece, within) / piece
+        stored = 1.0 if whole else self.in_sectors(run, within) / run
         return self.over(box) * prod(max(1, side.step) for side in self.sides) + stored
 
     @property
@@ -133,6 +131,11 @@ class Surroundings:
             if outer is None:
                 return self.places
             own[outer] = ceil(own[outer] / 2)
+
+    def has_rows(self, tile: Tile) -> bool:
+        """Whether a box has whole rows of the result, which lie side by side in memory."""
+        threads, own = tile
+        return threads[-1] * own[-1] >= self.sides[-1].extent
 
     def pays(self, tile: Tile) -> bool:
         """Whether a box reads much less than its results do one by one; sums always have terms
@@ -167,11 +170,14 @@ def windows_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
             tiles = (*tiles, tile_of(around, *rooms[-1], gpu.warp))
         if not around.pays(tiles[0]):
             return []
+        whole = [tile for tile in tiles if around.within[1] and around.has_rows(tile)]
+        through = [(tile, True) for tile in whole] + [(tile, False) for tile in tiles]
+        options = {"tile": tiles, "sectors": (False, True), "results": (False, True)}
         for way in (True, False) if odd else (False,):
-            likely = [{"tile": tile, "sectors": way} for tile in tiles]
+            likely = [{"tile": t, "sectors": way, "results": shared} for t, shared in through]
             plan = MovePlan(
-                "windows", group, gpu, sch.copy(), partial(_windows, move),
-                {"tile": tiles, "sectors": (False, True)}, likely, close=CLOSE,
+                "windows", group, gpu, sch.copy(), partial(_windows, move), options, likely,
+                close=CLOSE,
             )  # fmt: skip
             if plan.works:  # not all loops can be shifted
                 return [plan]
@@ -309,8 +315,9 @@ def _on_axes(sch: Schedule, group: Group) -> str | None:
 
 
 def _windows(move: Callable[[Schedule, Group], str | None], sch: Schedule, group: Group,
-             tile: Tile, sectors: bool) -> None:  # fmt: skip
+             tile: Tile, sectors: bool, results: bool) -> None:  # fmt: skip
     last = move(sch, group)
     library.gpu.windows(
-        sch, group.block, *tile, sectors=sectors, epilogue=last, padding=group.padding
-    )
+        sch, group.block, *tile, sectors=sectors, results=results, epilogue=last,
+        padding=group.padding,
+    )  # fmt: skip

@@ -148,11 +148,16 @@ def lay_out_ahead(sch: Schedule, c: Contraction, operand: int, pad: str | None) 
     else a copy. `copy_ahead` schedules it, once all that reads it is known."""
     o = c.operands[operand]
     copy = pad or o.pad or str(sch.cache_read(c.block, o.buffer, "global"))
-    buffer = store_of(sch, copy).buffer
-    last = last_axis(buffer)
-    if last > 0 and (int_value(buffer.shape[last]) or 1) % in_sector(o.dtype):
-        sch.storage_align(copy, buffer.name, last - 1, in_sector(o.dtype))
-    return replace(_in_sectors(o), buffer=buffer.name, pad=copy)
+    in_whole_sectors(sch, copy)
+    return replace(_in_sectors(o), buffer=store_of(sch, copy).buffer.name, pad=copy)
+
+
+def in_whole_sectors(sch: Schedule, block: str) -> None:
+    """Lay out what a block makes for others so that its rows begin with sectors of memory."""
+    buffer = store_of(sch, block).buffer
+    last, sector = last_axis(buffer), in_sector(buffer.dtype)
+    if last > 0 and (int_value(buffer.shape[last]) or 1) % sector:
+        sch.storage_align(block, buffer.name, last - 1, sector)
 
 
 def copy_ahead(sch: Schedule, copy: str) -> None:

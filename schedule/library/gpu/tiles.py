@@ -25,7 +25,7 @@ from schedule.library.contraction.places import (
 )
 from schedule.library.contraction.plan import Partial
 from schedule.library.gpu.cooperative_fetch import split_for_threads
-from schedule.library.gpu.filled import copy_ahead, fill, laid_out
+from schedule.library.gpu.filled import copy_ahead, fill, in_whole_sectors, laid_out
 from schedule.library.gpu.memory.sectors import from_sectors, in_sector
 from schedule.library.gpu.staged import StagedTile, index_map
 from schedule.library.gpu.steps import (
@@ -68,6 +68,7 @@ def make_tiles(sch: Schedule, c: Contraction, plan: TilePlan) -> None:
             return
         step = plan.cuts[plan.along].total  # parts of whole steps are alike but for the last one
         part = partial_sums(sch, c, Partial(plan.along, plan.split, "parts", step))
+        in_whole_sectors(sch, part.block)
         _Tiles.of(sch, part, _of_parts(c, part, plan)).run()
         adding = find_contraction(sch, c.block, c.last)
         _Tiles.of(sch, adding, adding_plan(adding)).run()

@@ -12,7 +12,7 @@ from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.places import own_loops
 from schedule.library.gpu.cooperative_fetch import split_for_threads
 from schedule.library.gpu.elementwise import axes_of
-from schedule.library.gpu.memory.sectors import from_sectors
+from schedule.library.gpu.memory.sectors import from_sectors, write_from_sectors
 from schedule.library.gpu.steps import (
     bind_kernel,
     fuse_for_blocks,
@@ -48,6 +48,7 @@ def windows(
     own: Sequence[int],
     *,
     sectors: bool = False,
+    results: bool = False,
     epilogue: str | None = None,
     padding: Sequence[str] = (),
 ) -> Windows:
@@ -64,6 +65,8 @@ def windows(
     own       elements of each thread along each axis: neighbours, but along the last one
     sectors   whether warps that copy rows longer than they are begin where sectors of memory do, in
               rows that begin within one
+    results   whether results go through shared memory, from where warps write them from one sector
+              to the next: boxes are to have whole rows, which lie side by side
     epilogue  an elementwise block that alone reads what a reduction makes, computed with it
     padding   blocks that pad what `block` reads, for it alone
 
@@ -71,7 +74,7 @@ def windows(
     changed before, or no array is read in several places.
     """
     with all_or_nothing(sch, f"gpu.windows({str(block)!r})"):
-        return _Windows(sch, block, threads, own, sectors).schedule(epilogue, padding)
+        return _Windows(sch, block, threads, own, sectors, results).schedule(epilogue, padding)
     raise AssertionError
 
 
@@ -81,6 +84,7 @@ class _Windows(NamedTuple):
     threads: Sequence[int]
     own: Sequence[int]
     sectors: bool
+    results: bool
 
     def schedule(self, epilogue: str | None, padding: Sequence[str]) -> Windows:
         sch, block = self.sch, self.block
@@ -93,6 +97,7 @@ class _Windows(NamedTuple):
         last = epilogue or (str(sch.cache_write(block, 0, "local")) if reduces else block)
         if last != block:
             sch.set_scope(block, 0, "local")
+        out = str(sch.cache_write(last, 0, "shared")) if self.results else None
         grid, threads, own = self.cut(last)
         if last != block:
             self.sum_up((own or threads)[-1])
@@ -105,6 +110,11 @@ class _Windows(NamedTuple):
         write_out(sch, [*around[1:], *inner])
         thread = sch.fuse(*threads) if len(threads) > 1 else threads[0]
         shared = [self.fetch(copy) for copy in copies]
+        if out is not None:
+            sch.reverse_compute_at(out, grid[-1])
+            shared.append(
+                sch.fuse(*write_from_sectors(sch, out, self.threads_at_once // Gpu.warp))
+            )
         grid = fuse_for_blocks(sch, grid)
         loop = bind_kernel(sch, grid, {"threadIdx.x": [thread, *shared]})
         return Windows(tuple(copies), loop)

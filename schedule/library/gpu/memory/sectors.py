@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from math import prod
 
+from schedule.analysis.uses import written
 from schedule.library.contraction.find import flat_index
+from schedule.library.contraction.places import own_loops
 from schedule.library.gpu.steps import last_axis
 from schedule.schedule import Schedule
 from schedule.state import LoopRef, loops_below
@@ -65,6 +68,26 @@ def from_sectors(sch: Schedule, block: str, loop: LoopRef) -> LoopRef:
     for begin, _ in found.most_common(1):
         return loop if begin is const(0) else sch.shift(loop, format_expr(begin))
     return loop
+
+
+def write_from_sectors(sch: Schedule, copy: str, warps: int) -> tuple[LoopRef, LoopRef]:
+    """Let warps of a block of threads write a box that is in shared memory, each lane neighbours of
+    the others', from one sector to the next; returns the loops over warps and over lanes. Rows that
+    the box has as a whole lie side by side in memory, and are one."""
+    *rows, row = own_loops(sch, copy)
+    last = int_value(written(sch.state.block(copy))[0].shape[-1])
+    if rows and sch.state.loop(row).const_extent == last:
+        row = sch.fuse(rows.pop(), row)
+    part, lane = sch.split(from_sectors(sch, copy, row), [None, Gpu.warp])
+    count = prod(sch.state.loop(loop).const_extent or 1 for loop in rows)
+    if count % warps:  # else each takes whole rows, whose places are told once
+        rows, part = [], sch.fuse(*rows, part) if rows else part
+    over = sch.fuse(*rows) if len(rows) > 1 else rows[0] if rows else part
+    turn, warp = sch.split(over, [None, warps])
+    if rows:
+        sch.reorder(turn, part, warp, lane)
+        sch.unroll(part)
+    return warp, lane
 
 
 def ends_apart(sch: Schedule, loop: LoopRef, full: int) -> tuple[LoopRef, ...]:
