@@ -7,10 +7,20 @@ from argparse import Namespace
 from dataclasses import replace
 from importlib import import_module
 
+import numpy as np
 import pytest
 
 from benchmarks.table import write_readme
-from benchmarks.tuner import dealt, formulas, kills, memory, metaschedule, seconds, transfer
+from benchmarks.tuner import (
+    dealt,
+    formulas,
+    kills,
+    memory,
+    metaschedule,
+    neighbours,
+    seconds,
+    transfer,
+)
 from benchmarks.tuner.__main__ import LIVE, SECTIONS, SIMULATED
 from benchmarks.tuner.__main__ import main as report
 from benchmarks.tuner.section import Section, publish
@@ -82,20 +92,57 @@ def test_hints_of_a_neighbour_save_trials(tmp_path, capsys):
     made = replace(MADE, name="mlp")
     made.write(tmp_path / "mlp.jsonl.gz")
     best = min((e for e in made.entries if e.seconds), key=lambda e: e.seconds).candidate
-    stored = {"workloads": {"mlp": {"sizes": NEIGHBOURS["mlp"], "best": [best.as_json()]}}}
+    known = dict(zip(made.choices[best.sketch], best.values), since="then")
+    stored = {"workloads": {"mlp": {"sizes": NEIGHBOURS["mlp"], "best": [[best.sketch, known]]}}}
     (tmp_path / transfer.FILE).write_text(json.dumps(stored))
     words = ["--recorded", str(tmp_path), "--jobs", "1", "--seeds", "1", "--trials", "16"]
     found = tmp_path / "found.json"
     assert transfer.main([*words, "--json", str(found)]) == 0
     (told,) = json.loads(found.read_text())["workloads"]
-    assert told["hints"] == [1, 1] and max(told["hinted"]) <= 8, "in the first batch"
+    assert told["hints"] == [1, 1] and len(told["alone"]) == 16
+    assert max(told["hinted"][7:]) <= 1.05 < told["alone"][0], "in the first batch"
     assert "% of the trials" in capsys.readouterr().out
-    for plain, hints, kind in (
-        ([1, 1], (2, 2), transfer.NOTHING),
-        ([9, 7], (2, 0), transfer.UNKNOWN),
-        ([9, 7], (0, 0), "0%"),
+    slow, fast = [1.3, 1.2, 1.1, 1.04], [1.3, 1.02, 1.1, 1.0]
+    for alone, hints, hinted, kind in (
+        ([1.05, 1.0], (2, 2), [1.05, 1.2], transfer.NOTHING),
+        (slow, (2, 0), slow, transfer.UNKNOWN),
+        (slow, (0, 0), slow, "0%"),
+        (slow, (2, 1), fast, "50%"),
+        ([1.2, 1.2], (1, 1), [1.3, 1.2], transfer.NEITHER),
+        ([1.2, 1.0], (1, 1), [1.3, 1.0], "0%"),
     ):
-        assert transfer.Spent("mlp", hints, None, plain, plain).kind == kind
+        runs = np.array([alone]), np.array([hinted])
+        assert transfer.Spent("mlp", hints, None, *runs).kind == kind
+    apart = np.array([[1.2, 1.0], [1.0, 1.0]])
+    spent = transfer.Spent("mlp", (1, 1), None, apart, apart)
+    assert transfer.trials_to(apart) == 2 and transfer._interval([spent]) == (0.0, 0.0)
+
+
+def test_live_searches_are_judged_by_what_was_the_fastest_so_far(tmp_path, monkeypatch, capsys):
+    """By times that are taken afterwards, not by those that the searches saw."""
+
+    def search(func, options, seed, given):
+        seen = [("b", 2.0), ("a", 3.0), ("c", 1.0), ("d", 1.5)] if given else [
+            ("", None), ("a", 3.0), ("b", 2.0), ("c", 1.9),
+        ]  # fmt: skip
+        return [Namespace(code=c, status="ok" if t else "crash", median=t) for c, t in seen]
+
+    def times(func, target, runs):
+        assert len(runs) == 4
+        return {"a": 2.0, "b": 1.04, "c": 1.0}
+
+    monkeypatch.setattr(neighbours, "searched", lambda func, target, trials, seed, db, **_: None)
+    monkeypatch.setattr(neighbours, "start_session", lambda *given: None)
+    monkeypatch.setattr(neighbours, "hints", lambda session: [1, 2])
+    monkeypatch.setattr(neighbours.Database, "records", lambda db: ["some"])
+    monkeypatch.setattr(neighbours, "_search", search)
+    monkeypatch.setattr(neighbours, "_times", times)
+    path = tmp_path / "found.json"
+    words = ["--only", "mlp", "--seeds", "2", "--trials", "4", "--json", str(path)]
+    assert neighbours.main(words) == 0
+    (told,) = json.loads(path.read_text())["workloads"]
+    assert told["alone"] == [10.0, 2.0, 1.04, 1.0] and told["hinted"] == [1.04, 1.04, 1.0, 1.0]
+    assert "67%" in capsys.readouterr().out
 
 
 def test_a_neighbour_is_another_size_of_the_same_program():

@@ -10,7 +10,7 @@ which is the best known. So neither is praised for the luck by which it was chos
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -94,13 +94,11 @@ def simulate(
     seed: int = 0,
     cost_model: str = "auto",
     hints: Sequence[Candidate] = (),
-    enough: Callable[[Candidate], bool] = lambda candidate: False,
 ) -> Simulated:
     """Search a recording: a function of its arguments, in a fraction of a second.
 
     strategy  the name of one, or a function as `register_strategy` takes
     hints     recorded candidates that are expected to be good
-    enough    whether a search may end after the batch in which a candidate was tried
 
     Raises TensorIRError where arguments are not of their kind, or nothing is feasible.
     """
@@ -115,7 +113,7 @@ def simulate(
     ended = False
     while len(tried) < trials and not ended:
         batch = propose(space, state, BATCH, random.Random(f"{seed}:{len(tried)}"))
-        ended = not batch or any(map(enough, batch))
+        ended = not batch
         # In whole, as in `tune`: what is proposed together does not know of one another.
         for candidate, before in zip(batch, state.predicted(batch)):
             entry = recording.entry(candidate)

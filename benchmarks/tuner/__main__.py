@@ -6,12 +6,13 @@ searches     all strategies on recorded times, and the policy without each ingre
 transfer     trials that the records of another size save, on recorded times
 formulas     how formulas order candidates that nothing was built for, on recorded times
 kills        searches that are ended by kill -9 at random moments, on recorded times
+neighbours   trials that the records of another size save, of searches made here and now
 seconds      what 64 and 256 trials take, and where the seconds go
 load         whether a second load on the machine loses the default to a slower schedule
 memory       of a process over a thousand builds
 metaschedule beside the tuner of TVM: kernels and seconds; it takes long, and is run by name alone
 
-The first four run if nothing is asked for, with --live the next three, which want a quiet machine.
+The first four run if nothing is asked for, with --live the next four, which want a quiet machine.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ SIMULATED = {
     "kills": "benchmarks.tuner.kills",
 }
 LIVE = {
+    "neighbours": "benchmarks.tuner.neighbours",
     "seconds": "benchmarks.tuner.seconds",
     "load": "benchmarks.wrong_winners",
     "memory": "benchmarks.tuner.memory",

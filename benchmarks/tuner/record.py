@@ -16,10 +16,12 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+from autotune.choices import freeze
 from autotune.rules import make_space
 from autotune.simulate import Recording
 from autotune.simulate.recorder import Recorder
@@ -33,6 +35,9 @@ RECORDED = HERE / "recorded"
 WORK = HERE.parent / "results" / "tuner"
 FILE = "neighbours.json"
 UNFINISHED = 3
+
+Made = tuple[str, dict[str, Any]]
+"""A sketch, and values of its choices by their names: those of today may be more than recorded."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -74,7 +79,8 @@ def _build(names: Sequence[str], options: argparse.Namespace) -> int:
 
 
 def _recorder(options: argparse.Namespace, name: str) -> Recorder:
-    also = neighbours(options.out / FILE).get(name, ())
+    known = neighbours(options.out / FILE).get(name, ())
+    also = [Candidate(sketch, tuple(made.values())) for sketch, made in known]
     return Recorder(options.work / name, name, WORKLOADS[name](), options.count, also=also)
 
 
@@ -91,12 +97,24 @@ def recorded(path: Path) -> Recording:
     return found.with_formulas(space)
 
 
-def neighbours(path: Path) -> dict[str, list[Candidate]]:
+def neighbours(path: Path) -> dict[str, list[Made]]:
     """What is best for another size of each workload, best first; none without the file."""
     if not path.exists():
         return {}
     stored = json.loads(path.read_text(encoding="utf-8"))["workloads"]
-    return {name: [Candidate.from_json(c) for c in each["best"]] for name, each in stored.items()}
+    return {
+        name: [(sketch, {k: freeze(v) for k, v in made.items()}) for sketch, made in each["best"]]
+        for name, each in stored.items()
+    }
+
+
+def candidate_of(known: Made, choices: Mapping[str, Sequence[str]]) -> Candidate | None:
+    """The candidate of a space whose sketches have these choices; None where one was not made."""
+    sketch, made = known
+    names = choices.get(sketch)
+    if names is None or not made.keys() >= set(names):
+        return None
+    return Candidate(sketch, tuple(made[name] for name in names))
 
 
 def _parser() -> argparse.ArgumentParser:

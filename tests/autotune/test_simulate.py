@@ -158,12 +158,6 @@ def sketch_of(name, choices, unmade=()):
     return Told(name, tuple(Categorical(what, (1, 2)) for what in choices), lambda values: None)
 
 
-def test_a_simulation_ends_with_the_batch_that_has_enough():
-    whole = simulate(MADE, "random", 40)
-    run = simulate(MADE, "random", 40, enough=lambda c: c == whole.tried[10])
-    assert run.ended and run.tried == whole.tried[:16]
-
-
 def test_hints_are_among_the_first_that_are_tried():
     best = min((e for e in MADE.entries if e.seconds), key=lambda e: e.seconds).candidate
     assert best in simulate(MADE, "policy", 8, hints=(best,)).tried
