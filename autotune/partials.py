@@ -25,7 +25,7 @@ TOGETHER = 4
 """Rows of a tile of which no other axis is one: more streams than that disturb each other."""
 
 FEWEST = 4
-"""Terms that fill lanes by themselves."""
+"""Terms, and times these, that fill lanes by themselves: they are added up without a rest."""
 
 SHORTEST = 2
 """Terms for each lane, below which most of them have none or one."""
@@ -136,7 +136,7 @@ def _short(c: library.Contraction, cpu: Cpu) -> Iterator[Timed]:
     for axis in c.reduced if len(c.reduced) > 1 else ():
         count = c.axes[axis].extent or 1
         whole = all(o.strides[axis] in (0, 1) and not o.pad for o in c.operands)
-        if not whole or not FEWEST <= count < lanes or lanes % count:
+        if not whole or count % FEWEST or not FEWEST <= count < lanes:
             continue
         after = library.with_partial(c, library.Partial(axis, count, "lanes"))
         *rows, lane = after.spatial

@@ -42,7 +42,7 @@ FORMS = ("plain", "squares", "two axes", "group first")
 SIZES = {
     "channels": ((3,), (157,), 24, 8),
     "few groups": ((5,), (97,), 3, 8),
-    "image": ((2,), (13, 29), 16, 8),
+    "image": ((2,), (13, 29), 16, 12),
     "no rows": ((), (1003,), 8, 8),
 }
 
@@ -61,7 +61,7 @@ def test_the_terms_are_lanes(size: str, form: str, dtype: str, cache: ObjectCach
     np.testing.assert_array_equal(build(made, cache=cache)(x), reference(func, x)[0])
 
 
-@pytest.mark.parametrize("each", [3, 4, 16])
+@pytest.mark.parametrize("each", [3, 4, 12, 16])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int8"])
 def test_whatever_terms_there_are(each: int, dtype: str, cache: ObjectCache) -> None:
     func = groups((3,), (67,), 9, each, dtype, "plain")
