@@ -114,8 +114,9 @@ class Stream:
         for step, apart, size in steps:
             on = (apart <= run) | ((apart <= line / 4) & (runs == 1))
             longer = np.where(apart <= run, run + apart * (size - 1), apart * size)
-            again = (count > 1) & (apart <= pitch * count) & (apart % pitch == 0)
-            reach = np.where(again, count + apart / pitch * (size - 1), size)  # windows overlap
+            pitches = apart / pitch
+            again = (count > 1) & (pitches <= count) & (pitches == np.floor(pitches))
+            reach = np.where(again, count + pitches * (size - 1), size)  # windows overlap
             more = np.where(again, reach / count, size)
             places = np.where(on, places, places * np.minimum(more, self.places(step)))
             same = on | (size <= 1)
@@ -146,11 +147,11 @@ class Pieces:
     def lines(self, item: int, whole: Column) -> Column:
         """The lines of cache, in times of one that is whole. Where the boxes that follow go on with
         their few runs, up to `whole` elements, lines come as those of such runs."""
-        line = LINE / item
+        lines, one = self.run * item / LINE, self.run <= 1
         whole = np.where(self.runs <= FOLLOWED, whole, self.run)
-        part = np.where(self.run % line == 0, 0.0, np.where(self.run > 1, 0.5, 1.0))
+        part = np.where(lines == np.floor(lines), lines, lines + 0.5)
         slower = np.where(self.runs > 1, 1 + np.minimum(0.6, RUN / (whole * item)), 1.0)
-        return self.runs * slower * np.where(self.run > 1, self.run / line + part, 1.0)
+        return self.runs * slower * np.where(one, 1.0, part)
 
     def crowded(self, item: int) -> Column:
         """Bytes of the second cache that hold so much in each of their sets as the fullest of these
@@ -161,4 +162,5 @@ class Pieces:
 
 def stays(used: Column, room: int) -> Column:
     """The share of so many bytes that stays in a cache."""
-    return np.clip((CROWDED - used / room) / (CROWDED - FILL), 0.0, 1.0)
+    share = (CROWDED - used / room) / (CROWDED - FILL)
+    return np.minimum(np.maximum(share, 0.0), 1.0)

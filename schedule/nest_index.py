@@ -28,6 +28,7 @@ class Nest:
         self.has_nested_blocks = self.has_externs = False
         self.kinds: set[ForKind] = set()
         self._above: dict[Stmt, Stmt] = {}  # one for what holds a loop or block: names are unique
+        self._paths: dict[Stmt, tuple[Stmt, ...]] = {}
         stack: list[tuple[Stmt, bool]] = [(stmt, False)]
         while stack:
             node, in_block = stack.pop()
@@ -49,11 +50,11 @@ class Nest:
 
     def path(self, node: Stmt) -> tuple[Stmt, ...]:
         """The statements from the root of the nest down to a loop or block, itself included."""
-        found = [node]
-        while node is not self.stmt:
-            node = self._above[node]
-            found.append(node)
-        return tuple(reversed(found))
+        found = self._paths.get(node)
+        if found is None:
+            above = () if node is self.stmt else self.path(self._above[node])
+            found = self._paths[node] = (*above, node)
+        return found
 
     @cached_property
     def inside(self) -> dict[str, list[str]]:

@@ -52,13 +52,13 @@ class Traffic(Alike):
         before = np.cumprod(counts, axis=0)
         around = np.concatenate([np.full((1, count), -1), axes])
         ways = self.cpu.caches[0][0] // PAGE
-        places = {n: around == n for n in (*plan.steps, *plan.order)}
         fresh = np.ones(shape)
-        for n, stream in enumerate(streams):
-            for axis, at in places.items():
+        for axis in (*plan.steps, *plan.order):
+            at = around == axis
+            box, least = boxes[at], 1 / counts[at]
+            for n, stream in enumerate(streams):
                 if stream.moves(axis):
-                    new = stream.fresh(axis, boxes[at], ways)
-                    fresh[n][at] = np.maximum(new, 1 / counts[at])
+                    fresh[n][at] = np.maximum(stream.fresh(axis, box, ways), least)
         come = np.zeros(shape)  # if boxes below stay in a cache
         beside = np.ones((len(streams), 1, count))
         for n, stream in enumerate(streams):
@@ -69,12 +69,12 @@ class Traffic(Alike):
         if self.turned:
             self.in_panels(lines[-1], come[-1], boxes)
         come[:, 0] = 0.0  # all of it is there
-        found, used = [], np.broadcast_to(lines.sum(axis=0) * LINE, come.shape)
+        found, used = [], lines.sum(axis=0, keepdims=True) * LINE
         for level, (size, _) in enumerate(self.cpu.caches):
             kept = stays(np.maximum(used, crowded) if level == 1 else used, size)
             kept[:, -1] = 1.0
-            missed = np.cumprod(1 - kept, axis=1)
-            missed = np.concatenate([np.ones_like(missed[:, :1]), missed[:, :-1]], axis=1)
+            missed = np.ones_like(kept)
+            np.cumprod(1 - kept[:, :-1], axis=1, out=missed[:, 1:])
             far = 1.0 if level == 0 else beside
             if level == len(self.cpu.caches) - 1:
                 far = beside.copy()

@@ -99,11 +99,10 @@ def short_rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ShortRowsPla
 
 def _short_run(block: Block, lanes: int) -> list[IterVar]:
     """The variables of a reduction along what it reads, if its terms are about as many as lanes."""
-    run = library.contiguous_run(block)
-    terms = run_length(run)
     long = [it for it in block.reduced if int_value(it.extent) != 1]
-    short = terms is not None and 2 <= terms < LONGER * lanes
-    return run if short and len(long) == len(run) else []
+    short = 2 <= (run_length(long) or 0) < LONGER * lanes
+    run = library.contiguous_run(block) if short else []
+    return run if len(run) == len(long) else []
 
 
 def _row(block: Block) -> IterVar | None:

@@ -68,9 +68,9 @@ def tuples_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[Plan]:
     spatial = block.spatial
     own = tuple(it.var for it in spatial)
     several = len(stores) > 1 and all(store.indices == own for store in stores)
-    loops = set(loops_by_variable(sch, group.block).values())
-    alone = block.is_reduction and not group.padding and len(loops) == len(block.iters)
-    if not several or not alone:
+    if not several or not block.is_reduction or group.padding:
+        return []
+    if len(set(loops_by_variable(sch, group.block).values())) < len(block.iters):
         return []
     buffers = [store.buffer for store in stores] + [load.buffer for load in body_loads(block)]
     lanes = cpu.elements(*(buffer.dtype for buffer in buffers))
