@@ -77,15 +77,17 @@ def masked_load(e: Expr) -> tuple[Load, Expr, Expr] | None:
 
 
 def mixed_widths(stmt: Stmt) -> set[str]:
-    """The names of buffers that `stmt` accesses by vectors of several lengths."""
-    found: dict[str, set[int]] = {}
+    """The names of buffers that `stmt` stores by shorter vectors than it accesses elsewhere: a load
+    of what several stores made waits for them, and one of a part of what one stored does not."""
+    shortest, longest = dict[str, int](), dict[str, int]()
     for s in walk(stmt):
-        if isinstance(s, Store):
-            found.setdefault(s.buffer.name, set()).add(dt.lanes(s.indices[0].dtype))
-        for e in stmt_exprs(s):
-            for load in loads(e):
-                found.setdefault(load.buffer.name, set()).add(dt.lanes(load.indices[0].dtype))
-    return {name for name, lanes in found.items() if len(lanes - {1}) > 1}
+        found: list[Load | Store] = [load for e in stmt_exprs(s) for load in loads(e)]
+        for access in (*found, s) if isinstance(s, Store) else found:
+            name, lanes = access.buffer.name, dt.lanes(access.indices[0].dtype)
+            longest[name] = max(lanes, longest.get(name, 1))
+            if lanes > 1 and isinstance(access, Store):
+                shortest[name] = min(lanes, shortest.get(name, lanes))
+    return {name for name, lanes in shortest.items() if lanes < longest[name]}
 
 
 WHOLE = "whole"
