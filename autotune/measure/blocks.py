@@ -31,14 +31,14 @@ def more_calls(calls: int, taken: float, min_ms: float, most: float = math.inf) 
 
 
 def slow_calls(
-    first: float, timer: Callable[[int], float], limit: float, seconds: float
+    first: Sequence[float], timer: Callable[[int], float], limit: float, seconds: float
 ) -> list[float]:
-    """Times of single calls, the `first` among them: two at least and for `seconds`, or until one
-    is within `limit`.
+    """Times of single calls, the `first` ones among them: two at least and for `seconds`, or until
+    one is within `limit`.
 
     The very first calls also wake threads and load caches, which must not condemn a candidate.
     """
-    times = [first]
+    times = [*first]
     while times[-1] > limit and (len(times) < 2 or sum(times) < seconds):
         times.append(timer(1))
     return times

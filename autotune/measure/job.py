@@ -336,22 +336,26 @@ class Job:
             return pruned([checked.seconds], limit)
         first = self._canary.visit(timer, 1)
         fits = limit is None or first.seconds <= limit
-        if not fits and (slow := self._slow_calls(first, timer, limit, message["min_ms"])):
+        if not fits and (slow := self._slow_calls(first, checked, timer, limit, message["min_ms"])):
             return pruned(slow, limit)
         calls, visit = self._block(timer, message["min_ms"], first if fits else None)
         self._check_guards()
         return {"status": "ok", "calls": calls, "visits": [visit.to_json()]}
 
     def _slow_calls(
-        self, first: Visit, timer: Callable[[int], float], limit: float, min_ms: float
-    ) -> list[float]:
-        """Times of calls that all take longer than `limit`, while nothing disturbed them; none
-        where that does not hold."""
+        self, first: Visit, checked: Visit | None, timer: Callable[[int], float], limit: float,
+        min_ms: float,
+    ) -> list[float]:  # fmt: skip
+        """Times of calls that all take longer than `limit`, while nothing disturbed them, the one
+        by which it was `checked` among them if it did; none where that does not hold."""
         times: list[float] = []
+        made = [first.seconds]
+        if checked is not None and self._tells(checked) and checked.seconds > limit:
+            made.insert(0, checked.seconds)
 
         def on(_: int) -> float:
             enough = min_ms / 2000 if self._cold is None else 0.0
-            times.extend(slow_calls(first.seconds, timer, limit, enough))
+            times.extend(slow_calls(made, timer, limit, enough))
             return sum(times)
 
         if first.disturbed or self._canary.visit(on, 1).disturbed or min(times) <= limit:
@@ -359,9 +363,12 @@ class Job:
         return times
 
     def _is_hopeless(self, checked: Visit, limit: float) -> bool:
-        """Whether one call says enough; on a GPU it also copies its arrays."""
-        on_gpu = Target.parse(self.target).on_gpu
-        return not on_gpu and not checked.disturbed and is_hopeless(checked.seconds, limit)
+        """Whether one call says enough."""
+        return self._tells(checked) and is_hopeless(checked.seconds, limit)
+
+    def _tells(self, checked: Visit) -> bool:
+        """Whether the first call tells how long others take; on a GPU it also copies its arrays."""
+        return not Target.parse(self.target).on_gpu and not checked.disturbed
 
     @cached_property
     def _canary(self) -> Canary:

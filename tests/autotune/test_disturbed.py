@@ -72,6 +72,17 @@ def test_a_call_that_takes_far_too_long_is_the_last(job):
     assert first_visit(job(0), "slow", limit=10.0)["status"] == "ok"
 
 
+def test_the_call_that_is_checked_is_one_of_the_slow_calls(job):
+    """Unless it says nothing: something disturbed it, or it was within the limit."""
+
+    def slow(checked: Visit | None) -> list[float]:
+        return job(0)._slow_calls(Visit(4.0), checked, lambda calls: 3.0, 2.0, min_ms=0.0)
+
+    assert slow(Visit(5.0)) == [5.0, 4.0]
+    for other in (None, Visit(5.0, canary=2.0), Visit(1.0)):
+        assert slow(other) == [4.0, 3.0]
+
+
 def test_what_tests_measure_is_never_pruned():
     """It would be by what else the machine does: settings that are used are made of `BRIEF`."""
     tests = Path(__file__).parents[1]

@@ -196,10 +196,11 @@ def test_far_slower_than_the_incumbent_is_pruned():
 
 def test_slow_first_calls_do_not_condemn():
     cold = iter([8e-3, 7e-3, 1e-3])
-    assert slow_calls(9e-3, lambda calls: next(cold), limit=2e-3, seconds=1.0)[-1] == 1e-3
-    assert slow_calls(9e-3, lambda calls: 9e-3, limit=2e-3, seconds=20e-3) == [9e-3] * 3
-    assert slow_calls(9e-3, lambda calls: 9e-3, limit=2e-3, seconds=0.0) == [9e-3] * 2
-    assert slow_calls(1e-3, lambda calls: 9e-3, limit=2e-3, seconds=1.0) == [1e-3]
+    assert slow_calls([9e-3], lambda calls: next(cold), limit=2e-3, seconds=1.0)[-1] == 1e-3
+    assert slow_calls([9e-3], lambda calls: 9e-3, limit=2e-3, seconds=20e-3) == [9e-3] * 3
+    assert slow_calls([9e-3], lambda calls: 9e-3, limit=2e-3, seconds=0.0) == [9e-3] * 2
+    assert slow_calls([9e-3, 8e-3], lambda calls: 0.0, 2e-3, seconds=10e-3) == [9e-3, 8e-3]
+    assert slow_calls([1e-3], lambda calls: 9e-3, limit=2e-3, seconds=1.0) == [1e-3]
 
 
 @pytest.mark.parametrize("seconds", [1e-6, 3e-5, 4e-4, 3e-3, 9.5e-3, 0.2])
