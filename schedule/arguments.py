@@ -50,6 +50,8 @@ def bound(signature: inspect.Signature, args: tuple[Any, ...], kwargs: Any) -> d
     for key, value in given.items():
         if signature.parameters[key].kind is inspect.Parameter.VAR_POSITIONAL:
             value = value[0] if len(value) == 1 and isinstance(value[0], (list, tuple)) else value
+            if not value:
+                continue  # no names, as a trace reads them back
         try:
             plain[key] = literal(value)
         except TypeError as error:

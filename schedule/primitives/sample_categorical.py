@@ -28,7 +28,7 @@ def sample_categorical(
         S  ->  S
 
     requires:
-        - there is at least one option; options are numbers and strings
+        - there is at least one option; options are finite numbers and strings
         - there is a weight for each, none is negative or infinite, and some are positive
         - a `decision` is a position in `options` whose weight is not 0
     """
@@ -57,8 +57,8 @@ def draw_categorical(
 
 def _weights(options: Sequence[Option], weights: Sequence[float] | None) -> list[float]:
     require(len(options) > 0, "", "there are no options")
-    plain = all(isinstance(value, (int, float, str)) for value in options)
-    require(plain, "", f"options {list(options)} are not numbers or strings")
+    plain = all(isinstance(v, str) or isinstance(v, (int, float)) and v - v == 0 for v in options)
+    require(plain, "", f"options {list(options)} are not finite numbers or strings")
     if weights is None:
         return [1.0] * len(options)
     require(len(weights) == len(options), "", f"{len(options)} options have {len(weights)} weights")

@@ -72,10 +72,11 @@ def transform_layout(
         "give the pad_value to write there",
     )
     new = old.with_shape(layout.shape)
-    filled = not layout.exact and pad_value != UNSET
-    home = home_of(state, old, filled, block)
-    if filled:
-        pad = pad_constant(pad_value, old.dtype, block)
+    given = pad_value is not None and pad_value != UNSET
+    value = pad_constant(pad_value, old.dtype, block) if given else None
+    pad = None if layout.exact else value
+    home = home_of(state, old, pad is not None, block)
+    if pad is not None:
         state = _select_padding(state, old, new, layout, pad) or _fill(state, old, new, pad)
     body = relaid(state, state.func.body, old, new, layout)
     buffers = tuple(new if b is old else b for b in state.func.buffers)

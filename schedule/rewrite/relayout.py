@@ -265,16 +265,14 @@ def whole_copy(
     return replace(node, iters=made, body=Store(new, axes, select(inside, value, pad)))
 
 
-def new_axes(
-    node: Block, iters: list[IterVar], layout: Layout, scope: set[str]
-) -> tuple[Var, ...]:
-    """Block variables for the new indices: the old one where it stays whole; others have names
-    that are not in `scope`."""
+def new_axes(node: Block, iters: list[IterVar], layout: Layout, scope: set[str]) -> tuple[Var, ...]:
+    """Block variables for the new indices: the old one where it stays whole, once; others have
+    names that are not in `scope`."""
     own = dict(zip(layout.old, iters))
     taken = scope | set(own_names(node))
     axes: list[Var] = []
     for part in layout.components:
-        if isinstance(part, Var) and part in own:
+        if isinstance(part, Var) and part in own and own[part].var not in axes:
             axes.append(own[part].var)
             continue
         mentioned = [it.var.name for var, it in own.items() if var in variables(part)]

@@ -19,7 +19,7 @@ ODD = (
     None, True, 3, -1, 0, 2.5, float("nan"), "x", "i", "B", "", [], ["i"], ["i", "j"], [3], [None],
     [None, 2.5], [[1]], {}, {"a": 1}, object(), np.int64(2), np.array([1, 2]), np.array(3.0),
     te.const(2, "int64"), lambda a, b: (b, a), lambda *a: a, len, b"i", 1 + 2j, 10**30,
-    2**63 - 4, [2**62, 8], [None, 10**30],
+    2**63 - 4, [2**62, 8], [None, 10**30], float("inf"), [2.5, float("-inf")],
 )  # fmt: skip
 
 
@@ -69,6 +69,9 @@ def test_odd_arguments_are_refused_in_words(func, name):
                 assert sch.trace is before
             else:
                 assert Trace.from_json(sch.trace.dumps()).dumps() == sch.trace.dumps()
+                read = Trace.from_python(sch.trace.as_python()).instructions
+                steps = sch.trace.instructions
+                assert [(s.name, s.args) for s in read] == [(s.name, s.args) for s in steps]
             sch = Schedule(func)
             _replay(func, name, given)
 

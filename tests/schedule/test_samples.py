@@ -101,7 +101,8 @@ class TestCategorical:
     def test_refuses(self, matmul):
         sch = Schedule(matmul())
         refused(sch.sample_categorical, [], match="there are no options")
-        refused(sch.sample_categorical, [None], match="are not numbers or strings")
+        refused(sch.sample_categorical, [None], match="are not finite numbers or strings")
+        refused(sch.sample_categorical, [float("inf")], match="are not finite numbers or")
         refused(sch.sample_categorical, [1, 2], [1], match="2 options have 1 weights")
         for weights in ([0, 0], [-1, 2], [1, float("inf")], ["a", 1]):
             refused(sch.sample_categorical, [1, 2], weights, match="negative, infinite or all 0")

@@ -51,6 +51,13 @@ def test_maps(check, index_map):
         check(other, compiled=False)
 
 
+@pytest.mark.parametrize("index_map", ["i, j: i, j, i", "i, j: j, 3, j, i", "i, j: j, j, j, i"])
+def test_a_variable_may_be_there_twice(check, index_map):
+    sch = Schedule(product())
+    sch.transform_block_layout("D", index_map)
+    check(sch, compiled=False)
+
+
 @pytest.mark.parametrize(
     "asks",
     [

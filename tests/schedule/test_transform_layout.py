@@ -246,6 +246,8 @@ def test_refuses_padding(chain):
     refused(sch.transform_layout, "B", "B", padded, match=r"\[2, 12, 4\] has places that no")
     for value in ("zero", True, float("inf")):
         refused(sch.transform_layout, "B", "B", padded, value, match="is no value of type float32")
+        exact = "i, j: j, i"  # whatever it is needed for
+        refused(sch.transform_layout, "B", "B", exact, value, match="is no value of type float32")
 
 
 @pytest.mark.parametrize("kind", dtype.SCALARS)
@@ -285,3 +287,20 @@ def test_a_block_that_an_algorithm_computes_has_no_hint_of_memory():
     sch.transform_layout(made, made, "i: 3 - i")
     x = np.random.default_rng(0).standard_normal((4, 9)).astype(np.float32)
     np.testing.assert_allclose(interpret(sch.func, x)[0], x.var(axis=1), rtol=1e-4)
+
+
+@pytest.mark.parametrize("pad", [0, "-inf", "nan"])
+@pytest.mark.parametrize("index_map", ["i, j: i, j, i", "i, j: j, 2, j, i"])
+def test_an_index_may_be_there_twice(index_map, pad):
+    a = te.placeholder((3, 4), name="A")
+    b = te.compute((3, 4), lambda i, j: a[i, j] * 2.0, name="B")
+    c = te.compute((3, 4), lambda i, j: b[i, j] + 1.0, name="C")
+    func = te.create_prim_func([a, c], name="twice")
+    sch = Schedule(func)
+    sch.transform_layout("B", "B", index_map, pad)
+    text = str(sch.func)
+    assert str(parse(text)) == text
+    for trace in (Trace.from_json(sch.trace.dumps()), Trace.from_python(sch.trace.as_python())):
+        assert str(Schedule(func).apply(trace).func) == text
+    x = np.arange(12, dtype="f4").reshape(3, 4)
+    np.testing.assert_array_equal(interpret(sch.func, x)[0], x * 2 + 1)
