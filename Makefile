@@ -24,6 +24,8 @@ help:
 	@echo "make fuzz    random schedules against their meaning: SEED=, COUNT=, SECONDS=, SANITIZE=1"
 	@echo "            NETWORKS=1 for what rules and search make of random networks of operators,"
 	@echo "            INVENTED=1 for the same of random tensor expressions,"
+	@echo "            SMALL=1 for both on machines so small that small programs are treated as large,"
+	@echo "            ODD=1 for requests with any arguments,"
 	@echo "            DATABASES=1 for tuning databases with random damage,"
 	@echo "            KILLS=1 for searches that are killed at random moments and begun again,"
 	@echo "            TE=1 for requests to te schedules in any order,"
@@ -55,7 +57,7 @@ else
 	@$(BIN)/python tests/fuzz/$(if $(EMULATED),emulated.py,fuzz.py) $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) \
 	  --seconds $(or $(SECONDS),$(if $(COUNT),0,180)) $(if $(SANITIZE),--sanitize) \
 	  $(if $(NETWORKS),--networks) $(if $(INVENTED),--invented) $(if $(DATABASES),--databases) $(if $(KILLS),--kills) \
-	  $(if $(TE),--te) $(if $(GPU),--gpu) $(ARGS)
+	  $(if $(TE),--te) $(if $(GPU),--gpu) $(if $(ODD),--odd) $(if $(SMALL),--small) $(ARGS)
 endif
 
 bench: $(DEV) | compiler

@@ -34,6 +34,7 @@ from tensorir import (
 
 sys.path.insert(0, str(Path(__file__).parent))
 from loop_requests import on_cpu  # noqa: E402
+from odd_requests import OddStress  # noqa: E402
 from random_schedules import Stress  # noqa: E402
 from workloads import Workload, draw  # noqa: E402
 
@@ -66,11 +67,12 @@ Check = Callable[[Schedule, Workload], object]
 """Raises where the schedule breaks what it has to keep."""
 
 
-def make_case(seed: int) -> Case:
-    """The workload of `seed`, not yet scheduled."""
+def make_case(seed: int, odd: bool = False) -> Case:
+    """The workload of `seed`, not yet scheduled; `odd` for requests with any arguments."""
     pick = random.Random(seed).choice
     work = draw(pick)
-    return Case(seed, work, Stress(pick), Schedule(work.func))
+    stress = OddStress(pick) if odd else Stress(pick)
+    return Case(seed, work, stress, Schedule(work.func))
 
 
 def apply_requests(case: Case) -> None:

@@ -6,13 +6,16 @@ schedules that claim "bitwise" give equal bits. `--sanitize` compiles with gcc's
 undefined behaviour sanitizers. With `--networks` a seed is a random network of operators, and what
 is checked are the schedules that rules, the library and the search make of it: all of them
 compiled, for several targets, against the oracle of the tuner. With `--invented` it is a program of
-random tensor expressions, checked in the same way. With `--databases` it is a tuning
-database that is damaged at random: what is whole is read, and no error is a raw one. With `--kills`
-it is a search that is ended at random moments and begun again, compared with the one that never
-was. With `--te` it is a list of requests to a te schedule: they come to one program, or one error,
-in whatever order they are made. With `--gpu` it is a schedule for a GPU, whose threads meet no
-races, find what they are to find, and do so after lowering too. Seeds run in worker processes: one
-that crashes or hangs is a finding, and the others go on. The exit status is 1 if there is any.
+random tensor expressions, checked in the same way. With `--small` it is either, for a machine of
+small caches and any costs: small programs are scheduled as large ones are. With `--databases` it is
+a tuning database that is damaged at random: what is whole is read, and no error is a raw one. With
+`--kills` it is a search that is ended at random moments and begun again, compared with the one that
+never was. With `--te` it is a list of requests to a te schedule: they come to one program, or one
+error, in whatever order they are made. With `--gpu` it is a schedule for a GPU, whose threads meet
+no races, find what they are to find, and do so after lowering too. With `--odd` requests have any
+arguments: names that are not there, numbers that are too large, index maps of all kinds. Seeds run
+in worker processes: one that crashes or hangs is a finding, and the others go on. The exit status
+is 1 if there is any.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import argparse
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import tempfile
@@ -94,6 +98,7 @@ OTHERS = {
     "te": "te_checks",
     "gpu": "gpu_checks",
     "invented": "invented_checks",
+    "small": "small_checks",
 }
 """Options that say what a seed is, if it is no workload with a trace, and the modules for them."""
 
@@ -110,7 +115,7 @@ def check_seed(seed: int, options: argparse.Namespace) -> dict[str, Any]:
         return import_module(module).check_seed(seed)  # type: ignore[no-any-return]
     import checks
 
-    case = checks.make_case(seed)
+    case = checks.make_case(seed, options.odd)
     row: dict[str, Any] = {"seed": seed, "compiled": 0, "bitwise": 0, "finding": None}
     row["workload"] = case.work.func.name
     stages: list[tuple[str, Any]] = [
@@ -166,6 +171,7 @@ def run_worker(
         command += ["--seed", str(first + done), "--count", str(count - done)]
         command += ["--compile-every", str(options.compile_every)]
         command += ["--sanitize"] if options.sanitize else []
+        command += ["--odd"] if options.odd else []
         command += [f"--{name}" for name in OTHERS if getattr(options, name)]
         environment = {**os.environ, "TENSORIR_CACHE": str(folder / "cache")}
         if options.sanitize:
@@ -226,19 +232,22 @@ def _died(seed: int, status: int, errors: str, options: argparse.Namespace) -> d
     if module is not None:
         name = module.removesuffix("_checks")
         finding["program"] = f"tests/fuzz/{module}.py: check_seed({seed})\n"
+    elif status == -signal.SIGKILL:  # it hung, and would do so here as well
+        words = f"--seed {seed} --count 1{' --odd' * options.odd}"
+        name, finding["program"] = "", f"tests/fuzz/fuzz.py {words}\n"
     else:
-        name, finding["program"] = _requested(seed)
+        name, finding["program"] = _requested(seed, options.odd)
     return {
         "seed": seed, "workload": name, "compiled": 1, "bitwise": 0,
         "asked": {}, "accepted": {}, "finding": finding,
     }  # fmt: skip
 
 
-def _requested(seed: int) -> tuple[str, str]:
+def _requested(seed: int, odd: bool) -> tuple[str, str]:
     """The workload of a seed, and the program that its requests make."""
     import checks
 
-    case = checks.make_case(seed)
+    case = checks.make_case(seed, odd)
     checks.apply_requests(case)
     work = case.work
     return work.func.name, checks.as_program(work.func, case.sch.trace, work.sizes)
@@ -306,7 +315,9 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--kills", action="store_true", help="searches that are killed")
     parser.add_argument("--te", action="store_true", help="requests to te schedules in any order")
     parser.add_argument("--gpu", action="store_true", help="schedules for GPUs")
+    parser.add_argument("--odd", action="store_true", help="requests with any arguments")
     parser.add_argument("--invented", action="store_true", help="rules on random expressions")
+    parser.add_argument("--small", action="store_true", help="rules for very small machines")
     parser.add_argument("--report", type=float, default=15, help="seconds between progress lines")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(words)

@@ -18,7 +18,7 @@ from autotune.measure.reference import Reference
 from autotune.rules import make_space
 from backends import build, resolve
 from schedule import Schedule
-from tensorir import Buffer, Const, PrimFunc, Scalar, TensorIRError, Var, device_of
+from tensorir import Buffer, Const, Costs, PrimFunc, Scalar, TensorIRError, Var, device_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 from checks import Mismatch, as_program, check_text  # noqa: E402
@@ -45,6 +45,7 @@ class Case:
         self.target: str = pick(targets)
         self.numerics: str = pick(NUMERICS)
         self.sampled: bool = pick([False, True])
+        self.costs: Costs | None = None
         inputs = [p.name for p in self.work.func.inputs if _tells_its_sizes(p)]
         self.constants = [name for name in inputs[1:] if pick([False, False, True])]
         if not self.target.startswith("c ") and self.target != "c":
@@ -55,8 +56,11 @@ class Case:
         if not self.sampled:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", UserWarning)  # that another one is taken
-                return default_schedule(func, self.target, self.constants, self.numerics)
-        space = make_space(func, device_of(resolve(self.target)), self.numerics)
+                return default_schedule(
+                    func, self.target, self.constants, self.numerics, self.costs
+                )
+        device = device_of(resolve(self.target), self.costs)
+        space = make_space(func, device, self.numerics)
         rng, refused = random.Random(self.seed), ""
         for _ in range(ATTEMPTS):
             try:

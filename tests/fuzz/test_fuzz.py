@@ -12,6 +12,7 @@ from schedule import Schedule
 sys.path.insert(0, str(Path(__file__).parent))
 import checks  # noqa: E402
 import fuzz  # noqa: E402
+import small_checks  # noqa: E402
 import workloads  # noqa: E402
 
 OPTIONS = fuzz.parse_arguments(["--compile-every", "0"])
@@ -21,6 +22,28 @@ OPTIONS = fuzz.parse_arguments(["--compile-every", "0"])
 def test_seeds_have_no_findings(seed):
     row = fuzz.check_seed(seed, OPTIONS)
     assert row["finding"] is None, fuzz.show_finding(row["finding"])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_requests_with_any_arguments_have_no_findings(seed):
+    """They change nothing where they are refused, and few of them are accepted, but some."""
+    row = fuzz.check_seed(seed, fuzz.parse_arguments(["--compile-every", "0", "--odd"]))
+    assert row["finding"] is None, fuzz.show_finding(row["finding"])
+    assert 0 < sum(row["accepted"].values()) < sum(row["asked"].values())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_small_machines_have_no_findings(seed):
+    row = fuzz.check_seed(seed, fuzz.parse_arguments(["--small"]))
+    assert row["finding"] is None and row["compiled"], row["finding"]
+
+
+def test_limits_of_small_machines_are_known_and_put_back():
+    before = {name: small_checks.find(name) for name in small_checks.LIMITS}
+    with small_checks.limits({name: values[0] for name, values in small_checks.LIMITS.items()}):
+        now = {name: small_checks.find(name) for name in small_checks.LIMITS}
+        assert all(now[name] < before[name] for name in before)
+    assert {name: small_checks.find(name) for name in before} == before
 
 
 def test_a_seed_is_one_case():
