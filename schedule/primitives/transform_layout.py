@@ -72,8 +72,7 @@ def transform_layout(
         "give the pad_value to write there",
     )
     new = old.with_shape(layout.shape)
-    given = pad_value is not None and pad_value != UNSET
-    value = pad_constant(pad_value, old.dtype, block) if given else None
+    value = None if pad_value in (None, UNSET) else pad_constant(pad_value, old.dtype, block)
     pad = None if layout.exact else value
     home = home_of(state, old, pad is not None, block)
     if pad is not None:
