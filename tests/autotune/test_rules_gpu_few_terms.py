@@ -70,6 +70,20 @@ def test_rows_beside_an_axis_of_one_value_are_copied_together(cache):
     np.testing.assert_array_equal(found, reference(func, *given)[0])
 
 
+@pytest.mark.parametrize(
+    ("shape", "kind", "most"),
+    [((1000, 4096), "float32", 1.35), ((2231, 211), "float64", 1.2), ((2000, 768), "float16", 1.1)],
+)
+def test_few_rows_share_what_they_all_read_too(shape, kind, most):
+    """Where 24 rows for each block left multiprocessors without one, each row read the factors."""
+    inputs = [
+        te.placeholder(s, kind, name=f"x{n}") for n, s in enumerate((shape, *[shape[1:]] * 2))
+    ]
+    func = te.create_prim_func([*inputs, ops.layer_norm(*inputs)], name="program")
+    works = works_of(default(func)[0].func, DEVICE)
+    assert sum(work.sectors for work in works) <= most * least_transactions(func, {})
+
+
 ODD = {
     "terms in one step": (
         lambda x, y: ops.conv2d(x, y, layout="NHWC"),

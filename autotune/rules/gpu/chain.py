@@ -304,16 +304,23 @@ def _in_turns(
 ) -> dict[str, Any] | None:
     """This point, or one by warps where a warp can keep a row, with rows one after the other, where
     something is read for all rows alike; None where they are too few for that."""
-    if not any(_is_common(rows, stage.block) for stage in rows.stages):
-        return None
     if point["by"] == "block" and terms <= MOST_KEPT * gpu.warp:
         point = {**point, "by": "warp", "warps": 8}
-    at_once = {"warp": point["warps"], "block": 1}.get(point["by"], gpu.warp)
-    blocks = {n: ceil(prod(rows.sizes) / (at_once * n)) for n in TURNS[1:] if at_once * n >= ALIKE}
-    full = [n for n in blocks if blocks[n] >= FULL * gpu.multiprocessors]
-    if not full:
-        return None
-    return {**point, "turns": min(full, key=lambda n: n * ceil(blocks[n] / gpu.multiprocessors))}
+    turns = _turns(rows, {"warp": point["warps"], "block": 1}.get(point["by"], gpu.warp), gpu)
+    return None if turns == 1 else {**point, "turns": turns}
+
+
+def _turns(rows: InRows, at_once: int, gpu: Gpu) -> int:
+    """Rows that threads which have so many at once are to have one after the other, for all
+    multiprocessors: as many as leave little of what is read for all rows alike, if there are, else
+    so few that other blocks compute while one waits."""
+    if not any(_is_common(rows, stage.block) for stage in rows.stages):
+        return 1
+    blocks = {n: ceil(prod(rows.sizes) / (at_once * n)) for n in TURNS}
+    full = [n for n in blocks if n == 1 or blocks[n] >= FULL * gpu.multiprocessors]
+    several = [n for n in full if n == 1 or at_once > 1 or blocks[n] >= gpu.multiprocessors * 2]
+    enough = [n for n in full if at_once * n >= ALIKE] or several[-1:]
+    return min(enough, key=lambda n: n * ceil(blocks[n] / gpu.multiprocessors))
 
 
 def _parts(count: int, terms: int, ways: str, gpu: Gpu) -> int:
@@ -349,14 +356,16 @@ def _points(
     elif ways == "block" and 1 < terms < gpu.warp and rows.sizes:
         likely = [{"by": "thread", "warps": warps[2], "keep": None}, *likely]
     likely = [{**point, "turns": 1, "parts": 1} for point in likely]
-    if turns := _in_turns(rows, likely[0], terms, gpu):
-        likely = [turns, likely[0]]
+    if in_turns := _in_turns(rows, likely[0], terms, gpu):
+        likely = [in_turns, likely[0]]
     if (parts := _parts(prod(rows.sizes), terms, ways, gpu)) > 1:
         likely = [{**likely[0], "warps": 8, "parts": parts}, likely[0]]
     likely = [{**point, "sectors": False} for point in likely]
     if ways == "block" and any(library.gpu.begins_within(b) for b in sums):
         whole = {"by": "block", "warps": shared, "keep": None, "parts": 1, "sectors": True}
-        likely = [{**whole, "turns": likely[0]["turns"]}, *likely]
+        turns = _turns(rows, 1, gpu)
+        few = turns < ALIKE and terms > MOST_KEPT * gpu.warp  # for which long rows wait
+        likely = [{**whole, "turns": 1 if few else turns}, *likely]
     return [{**point, "turned": False} for point in likely]
 
 
