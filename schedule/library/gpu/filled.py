@@ -36,6 +36,7 @@ from tensorir import (
     dtype,
     int_value,
     moved_together,
+    variables,
 )
 
 Place = tuple[int, ...]
@@ -183,24 +184,34 @@ def values_fetched(sch: Schedule, c: Contraction, apart: int) -> Iterator[str]:
     yield from values_apart(sch, c, apart, False)
     while (place := next(_read_elsewhere(sch, c), None)) is not None:
         block = str(sch.cache_value(c.block, list(place)))
-        in_order(sch, block)
+        if body_loads(sch.state.block(block)):
+            in_order(sch, block)
         yield block
 
 
 def _read_elsewhere(sch: Schedule, c: Contraction) -> Iterator[Place]:
-    """Where in its value a contraction has loads that are the same for several values of its
-    variables, but in no strides: along indices that are no sums of multiples of variables."""
+    """Where in its value a contraction has what is the same for several values of its variables,
+    but in no strides: loads along indices that are no sums of multiples of variables, and floats
+    that are computed of variables alone, such as a distance."""
     elsewhere = {o.buffer for o in c.operands if None in o.strides}
-    if not elsewhere:
-        return
     node, store = sch.state.block(c.block), store_of(sch, c.block)
     pending: list[tuple[Expr, Place]] = [(store.value, ())]
     for value, place in pending:  # which grows
         if isinstance(value, Load):
             if value.buffer.name in elsewhere and _is_again(node, value):
                 yield place
+        elif _is_of_variables(node, value):
+            yield place
         else:
             pending += [(part, (*place, n)) for n, part in enumerate(value.operands)]
+
+
+def _is_of_variables(node: Block, value: Expr) -> bool:
+    """Whether a float is computed of variables, terms among them, but not of all."""
+    used, free = variables(value), {it.var for it in node.spatial if int_value(it.extent) != 1}
+    if value.has_loads or not value.operands or not dtype.is_float(value.dtype):
+        return False
+    return any(it.var in used for it in node.reduced) and not free <= used
 
 
 def _is_again(node: Block, load: Load) -> bool:
