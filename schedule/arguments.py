@@ -73,10 +73,19 @@ def require_fitting(signature: inspect.Signature, args: Mapping[str, Any]) -> No
         for each in value if several else (value,):
             if not fits(each):
                 raise Illegal("", f"{key} is {each!r}, where {words} belongs")
+            if _is_beyond(each):
+                raise Illegal("", f"{key} is {each!r}, which int64 does not hold", "give less")
     for key, parameter in signature.parameters.items():
         if key not in args and parameter.default is parameter.empty:
             if parameter.kind is not inspect.Parameter.VAR_POSITIONAL:
                 raise Illegal("", f"{key} is missing")
+
+
+def _is_beyond(value: Any) -> bool:
+    """Whether there is an integer that no index can be; programs have none of these."""
+    if _is_list(value):
+        return any(map(_is_beyond, value))
+    return isinstance(value, int) and not -(2**63) <= value < 2**63
 
 
 def _is_name(value: Any) -> bool:

@@ -33,7 +33,7 @@ def swizzle(
         - `buffer` is an intermediate that the block uses
         - `bits` and `shift` are at least 1 and `base` is at least 0: else two elements would lie
           at one place, or all where they were
-        - bits + base is at most 16
+        - bits + base is at most 16, and `shift` at most 62
     """
     touched = tuple(dict.fromkeys(a.buffer for a in accesses(state.block(block))))
     found = pick(touched, buffer, block, "uses")
@@ -50,6 +50,7 @@ def swizzle(
         block,
         f"shift {shift!r} is not at least 1: elements would come to lie at one place",
     )
+    require(shift <= 62, block, f"shift {shift!r} is more than 62, the bits of a place")
     require(
         bits + base <= LARGEST_RUN,
         block,

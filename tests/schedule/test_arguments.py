@@ -13,7 +13,7 @@ from schedule import Schedule, ScheduleError, Trace
 from schedule.arguments import KINDS, kinds
 from schedule.primitive import REGISTRY
 from schedule.state import LoopRef
-from tensorir import TensorIRError, alternatives, annotation_text, te
+from tensorir import Target, TensorIRError, alternatives, annotation_text, lower, te
 
 ODD = (
     None, True, 3, -1, 0, 2.5, float("nan"), "x", "i", "B", "", [], ["i"], ["i", "j"], [3], [None],
@@ -160,3 +160,27 @@ def test_traces_of_the_wrong_arguments():
     for text in ("sch.split('i')", "sch.split('i', 8)", "sch.fuse(loop='i')", "sch.parallel()"):
         with pytest.raises(TensorIRError, match="split|fuse|parallel"):
             Trace.from_python(text)
+
+
+@pytest.mark.parametrize("number", [62, 63, 100, 2**62, 2**63 - 1, 10**30])
+def test_large_numbers_are_refused_or_lowered(func, number):
+    """No pass meets a number that int64 does not hold."""
+    requests = [
+        lambda s: s.prefetch("B", "A", "i", number),
+        lambda s: s.spread_prefetch("B", "A", "i", "j", number),
+        lambda s: s.swizzle("C", "B", 1, 0, number),
+        lambda s: s.swizzle("C", "B", number, 0, 1),
+        lambda s: s.storage_align("C", "B", 0, number),
+        lambda s: s.shift("j", number),
+        lambda s: s.split("i", [None, number]),
+        lambda s: s.partition("i", [number, None]),
+        lambda s: s.transform_layout("B", "B", "i, j: j, i", number),
+    ]
+    for ask in requests:
+        sch = Schedule(func)
+        try:
+            ask(sch)
+        except ScheduleError as error:
+            assert str(number) in error.headline
+        else:
+            lower(sch.func, Target("c"))

@@ -81,6 +81,7 @@ def test_refuses(chain):
     refused(sch.swizzle, "B", "B", 3, -1, 3, match="base -1 is not at least 0")
     refused(sch.swizzle, "B", "B", 3, 2, 0, match="come to lie at one place")
     refused(sch.swizzle, "B", "B", 15, 2, 3, match="elements are longer than")
+    refused(sch.swizzle, "B", "B", 3, 2, 63, match="shift 63 is more than 62, the bits of a place")
     sch.swizzle("B", "B", 3, 2, 3)
     refused(sch.transform_layout, "B", "B", "i, j: j, i", match="is marked swizzle")
 
