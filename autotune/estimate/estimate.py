@@ -49,7 +49,8 @@ class Estimate(Facts):
         otherwise move the same."""
         step = self.c.result.strides[plan.lane]
         kind = step if step in (0, 1) else None  # added, as they are, or turned
-        return kind, _packs(plan), plan.steps, plan.depth > 0, plan.ahead
+        steps = plan.steps if plan.packs else ()  # the order of panels
+        return kind, _packs(plan), steps, plan.depth > 0, plan.ahead
 
     def _each(
         self,

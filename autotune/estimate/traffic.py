@@ -87,28 +87,28 @@ class Traffic(Alike):
         in a tile; a column for each plan. Where results are turned, tiles of the same lanes follow
         each other."""
         of, plan = self.of, self.plan
-        orders: dict[tuple[object, ...], list[int]] = {}
+        alike: dict[tuple[object, ...], list[int]] = {}
         for at, each in enumerate(self.plans):
-            orders.setdefault((each.lane, each.order), []).append(at)
-        width = len(plan.order)
-        axes = np.empty((3, width, len(self.tile)), dtype=np.int64)
-        for places in orders.values():
+            alike.setdefault((each.lane, each.order, each.steps), []).append(at)
+        count = len(self.tile)
+        axes = np.empty((3, len(plan.order), count), dtype=np.int64)
+        terms = np.empty((len(plan.steps), count), dtype=np.int64)
+        for places in alike.values():
             first = self.plans[places[0]]
             tiles = sorted(first.order, key=lambda n: self.turned and n != first.lane)
             nested = (first.order_of_tasks(of.c), tiles, first.order)
-            axes[:, :, places] = np.array(nested, dtype=np.int64)[:, :, None]
+            axes[:, :, places] = np.array(nested)[:, :, None]
+            terms[:, places] = np.array(first.steps)[:, None]
         sizes = [of.spatial / self.task, self.task / self.tile, np.minimum(self.tile, of.spatial)]
         tasks, tiles_, inside = (
             np.take_along_axis(np.ceil(size).T, order, axis=0) for size, order in zip(sizes, axes)
         )
-        every = np.ones((1, len(self.tile)))
-        steps = [of.steps[n] * every for n in plan.steps]
-        terms = [np.full(every.shape, n) for n in plan.steps]
-        middle, numbers = [axes[1], *terms], [tiles_, *steps]
+        steps = np.array(of.steps)[terms]
+        middle, numbers = [axes[1], terms], [tiles_, steps]
         if plan.depth:
             few = np.array([[float(each.depth) for each in self.plans]])
-            steps[-1] = np.ceil(steps[-1] / few)
-            middle, numbers = [*terms, axes[1], terms[-1]], [*steps, tiles_, few]
+            steps[-1:] = np.ceil(steps[-1:] / few)
+            middle, numbers = [terms, axes[1], terms[-1:]], [steps, tiles_, few]
         return (
             np.concatenate([axes[0], *middle, axes[2]]), np.concatenate([tasks, *numbers, inside])
         )  # fmt: skip
