@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 KEPT_KERNELS = 32
 ERROR_CHARS = 4000
 
+Timer = Callable[[int], float]
 Announce = Callable[[str], None]
 """Told the name of a phase when it begins; the parent's watchdog listens."""
 
@@ -177,11 +178,7 @@ class Job:
         }  # fmt: skip
 
     def _round(
-        self,
-        timers: Sequence[Callable[[int], float]],
-        calls: Sequence[int],
-        rng: Any,
-        announce: Announce,
+        self, timers: Sequence[Timer], calls: Sequence[int], rng: Any, announce: Announce
     ) -> tuple[bool, list[float]]:
         """Whether something disturbed a round of a race, and the seconds per call of each."""
         times = [0.0] * len(timers)
@@ -292,11 +289,11 @@ class Job:
             if name in data.expected and name in data.inputs:
                 guarded.array[...] = data.inputs[name]
 
-    def _timer(self, kernel: Any) -> Callable[[int], float]:
+    def _timer(self, kernel: Any) -> Timer:
         """The timer of a kernel, on arrays that hold what they should before each block."""
         numbers = self._data().numbers
         given = {"sizes": numbers} if numbers else {}
-        seconds: Callable[[int], float] = kernel.timer(*self._values(), **given)
+        seconds: Timer = kernel.timer(*self._values(), **given)
         if self._cold is not None:
             seconds = self._cold.timer(seconds)
         if not self._data().expected.keys() & self._data().inputs.keys():
@@ -308,9 +305,7 @@ class Job:
 
         return renewed
 
-    def _block(
-        self, timer: Callable[[int], float], min_ms: float, first: Visit | None = None
-    ) -> tuple[int, Visit]:
+    def _block(self, timer: Timer, min_ms: float, first: Visit | None = None) -> tuple[int, Visit]:
         """The number of calls that take `min_ms`, and a block of so many. Shorter blocks, of which
         a `first` one may be made already, find that out and warm up."""
         most = math.inf if self._cold is None else CALLS
@@ -332,26 +327,24 @@ class Job:
         the one by which it was `checked`."""
         timer = self._timer(kernel)
         limit = message["prune_above"]
-        if checked is not None and limit is not None and self._is_hopeless(checked, limit):
-            return pruned([checked.seconds], limit)
+        told = self._told(checked)
+        if told is not None and limit is not None and is_hopeless(told, limit):
+            return pruned([told], limit)
         first = self._canary.visit(timer, 1)
         fits = limit is None or first.seconds <= limit
-        if not fits and (slow := self._slow_calls(first, checked, timer, limit, message["min_ms"])):
+        if not fits and (slow := self._slow_calls(first, told, timer, limit, message["min_ms"])):
             return pruned(slow, limit)
         calls, visit = self._block(timer, message["min_ms"], first if fits else None)
         self._check_guards()
         return {"status": "ok", "calls": calls, "visits": [visit.to_json()]}
 
     def _slow_calls(
-        self, first: Visit, checked: Visit | None, timer: Callable[[int], float], limit: float,
-        min_ms: float,
-    ) -> list[float]:  # fmt: skip
-        """Times of calls that all take longer than `limit`, while nothing disturbed them, the one
-        by which it was `checked` among them if it did; none where that does not hold."""
+        self, first: Visit, told: float | None, timer: Timer, limit: float, min_ms: float
+    ) -> list[float]:
+        """Times of calls that all take longer than `limit`, while nothing disturbed them, what was
+        `told` before among them; none where that does not hold."""
         times: list[float] = []
-        made = [first.seconds]
-        if checked is not None and self._tells(checked) and checked.seconds > limit:
-            made.insert(0, checked.seconds)
+        made = [told, first.seconds] if told is not None and told > limit else [first.seconds]
 
         def on(_: int) -> float:
             enough = min_ms / 2000 if self._cold is None else 0.0
@@ -362,13 +355,11 @@ class Job:
             return []
         return times
 
-    def _is_hopeless(self, checked: Visit, limit: float) -> bool:
-        """Whether one call says enough."""
-        return self._tells(checked) and is_hopeless(checked.seconds, limit)
-
-    def _tells(self, checked: Visit) -> bool:
-        """Whether the first call tells how long others take; on a GPU it also copies its arrays."""
-        return not Target.parse(self.target).on_gpu and not checked.disturbed
+    def _told(self, checked: Visit | None) -> float | None:
+        """What the call that was checked tells of others; on a GPU it also copies its arrays."""
+        if checked is None or checked.disturbed or Target.parse(self.target).on_gpu:
+            return None
+        return checked.seconds
 
     @cached_property
     def _canary(self) -> Canary:
@@ -404,4 +395,3 @@ def source_hash(kernel: Any) -> str:
     if not isinstance(source, str):
         return ""
     return hashlib.blake2b(source.encode(), digest_size=16).hexdigest()
-

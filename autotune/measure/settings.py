@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from statistics import median
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from autotune.arguments import LARGEST_SEED, integer, number
 from autotune.database.records import Verdict
@@ -124,7 +125,8 @@ class MeasureResult:
     def visited(self, visits: Visits, at: int) -> MeasureResult:
         """The result with the times of all visits of the candidate at a place of its batch."""
         times = tuple(v.seconds for v in visits.counting(at))
-        return replace(self, times=times, median=median(times), visits=tuple(visits.made[at]))
+        median = float(np.median(times))
+        return replace(self, times=times, median=median, visits=tuple(visits.made[at]))
 
     def record_fields(self) -> dict[str, Any]:
         """The fields of a `Record` that the measurement determines."""

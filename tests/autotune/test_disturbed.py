@@ -76,7 +76,8 @@ def test_the_call_that_is_checked_is_one_of_the_slow_calls(job):
     """Unless it says nothing: something disturbed it, or it was within the limit."""
 
     def slow(checked: Visit | None) -> list[float]:
-        return job(0)._slow_calls(Visit(4.0), checked, lambda calls: 3.0, 2.0, min_ms=0.0)
+        made = job(0)
+        return made._slow_calls(Visit(4.0), made._told(checked), lambda calls: 3.0, 2.0, 0.0)
 
     assert slow(Visit(5.0)) == [5.0, 4.0]
     for other in (None, Visit(5.0, canary=2.0), Visit(1.0)):
