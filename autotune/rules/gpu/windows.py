@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, prod
 
+from autotune.rules.gpu.draft import Draft, moved, quickest
 from autotune.rules.gpu.move import MovePlan
 from autotune.rules.group import Group, instances, size
 from autotune.rules.plan import Plan
@@ -137,6 +138,22 @@ class Surroundings:
         threads, own = tile
         return threads[-1] * own[-1] >= self.sides[-1].extent
 
+    def draft(self, tile: Tile, bytes_moved: float) -> Draft:
+        """What boxes ask for that move so many bytes in all: each sector of theirs, and of shared
+        memory what is copied and what threads read again."""
+        from autotune.gpu.work import Work
+
+        box = [threads * own for threads, own in zip(*tile)]
+        results = prod(side.extent for side in self.sides)
+        copied = results * self.over(box) * prod(max(1, side.step) for side in self.sides)
+        turns = (self.arrays * (copied + results * self.reads(tile))) / Gpu.warp
+        sectors = results * self.cost(box) * self.item / Gpu.sector_bytes
+        return [Work(
+            prod(ceil(side.extent / count) for side, count in zip(self.sides, box)),
+            prod(tile[0]), shared=self.held(box), bytes=bytes_moved, sectors=sectors,
+            touches=turns, wavefronts=turns, float32=results * self.places / Gpu.warp, waits=1,
+        )]  # fmt: skip
+
     def pays(self, tile: Tile) -> bool:
         """Whether a box reads much less than its results do one by one; sums always have terms
         beside each other that lanes read together in this way."""
@@ -171,13 +188,19 @@ def windows_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
         if not around.pays(tiles[0]):
             return []
         whole = [tile for tile in tiles if around.within[1] and around.has_rows(tile)]
-        through = [(tile, True) for tile in whole] + [(tile, False) for tile in tiles]
+        first, left = list(tiles), list[Tile]()
+        if not whole:  # whose results formulas know as they are stored by threads
+            bytes_moved = moved(sch, group.blocks)
+            drafts = [around.draft(tile, bytes_moved) for tile in tiles]
+            first, left = quickest(tiles, drafts, gpu)
+        through = [(tile, True) for tile in whole] + [(tile, False) for tile in first]
         options = {"tile": tiles, "sectors": (False, True), "results": (False, True)}
         for way in (True, False) if odd else (False,):
             likely = [{"tile": t, "sectors": way, "results": shared} for t, shared in through]
+            others = [{"tile": tile, "sectors": way, "results": False} for tile in left]
             plan = MovePlan(
                 "windows", group, gpu, sch.copy(), partial(_windows, move), options, likely,
-                close=CLOSE,
+                close=CLOSE, otherwise=others,
             )  # fmt: skip
             if plan.works:  # not all loops can be shifted
                 return [plan]
