@@ -131,6 +131,7 @@ class TileColumns:
 
     tiles  for each operand that one of them fetches to shared memory the different tiles, and
            which of them each plan has
+    laying  bytes that are moved to lay out ahead each of the operands that one of them does
     """
 
     def __init__(
@@ -139,9 +140,11 @@ class TileColumns:
         gpu: Gpu,
         plans: Sequence[library.gpu.TilePlan],
         tiles: Mapping[int, tuple[Sequence[library.gpu.StagedTile], Sequence[int]]],
+        laying: Mapping[int, int],
         rough: bool = False,
     ) -> None:
         self.c, self.gpu, self.plans, self.tiles, self.rough = c, gpu, plans, tiles, rough
+        self.laying = laying
         cuts = np.array([plan.cuts for plan in plans], np.int64)
         cuts = cuts.reshape(len(plans), len(c.axes), 4)
         self.warps_of, _, self.lanes, self.near = np.moveaxis(cuts, 2, 0)
@@ -333,7 +336,7 @@ class TileColumns:
         moved = np.zeros((len(self.plans), len(self.c.operands)), np.int64)
         for row, plan in enumerate(self.plans):
             for n in plan.laid:
-                moved[row, n] = library.gpu.copied_bytes(self.c, n)
+                moved[row, n] = self.laying[n]
         return moved
 
     @cached_property
