@@ -57,6 +57,8 @@ def thread_fault(func: PrimFunc, before: PrimFunc | None = None) -> Fault | None
             return fault
     changed = [kernel for kernel in (*kernels, *was) if kernel.stmt not in known]
     touched = frozenset[Buffer]().union(*[buffers_in(kernel.stmt) for kernel in changed])
+    if not any([kernel.threads for kernel in changed]):  # and so not what the others do to memory
+        touched = frozenset([b for b in touched if b.scope != "global"])  # that all have in common
     used = dict.fromkeys(b for k in kernels if k.threads for b in k.uses if b in touched)
     return memory_fault(func, kernels, used)
 
