@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -66,8 +67,9 @@ def works_of(func: PrimFunc, gpu: Gpu) -> list[Work]:
     return [work_of(kernel, gpu) for kernel in kernels_of(func)]
 
 
-REGISTERS = ("edges", "compact_registers", "vector_accesses", "hold_reads")
-"""Passes that decide of registers alone, before it is known where shared memory lies."""
+REGISTERS = ("edges", "compact_registers", "flatten_buffers", "vector_accesses", "hold_reads")
+"""Passes that decide of registers alone, or of indices, before it is known where shared memory
+lies."""
 
 
 def rooms_of(func: PrimFunc, gpu: Gpu, registers: bool = True) -> list[Room]:
@@ -77,9 +79,9 @@ def rooms_of(func: PrimFunc, gpu: Gpu, registers: bool = True) -> list[Room]:
     count them."""
     without = ("peel_pipelines", *(() if registers else REGISTERS))
     lowered = lower(func, gpu.target, until="merge_shared", without=without)
-    rooms = [_Kernel(kernel, gpu).room for kernel in kernels_of(lowered)]
+    kernels = [_Kernel(kernel, gpu) for kernel in kernels_of(lowered)]
     most = Architecture.registers_per_thread
-    return rooms if registers else [room._replace(registers=most) for room in rooms]
+    return [k.room if registers else Room(k.threads, most, k.shared) for k in kernels]
 
 
 def work_of(kernel: For, gpu: Gpu) -> Work:
@@ -112,12 +114,16 @@ class _Kernel:
         self.body, self.threads = self.launch.body, self.launch.threads
         self.offsets: Mapping[str, int] = kernel.annotations.get("shared_offsets", {})
         self.shared = int(kernel.annotations.get("shared_bytes", 0))
-        most = Architecture.registers_per_thread
-        self.room = Room(self.threads, min(most, thread_registers(self.body)), self.shared)
         self.counts: dict[str, float] = defaultdict(float)
         self.moved: dict[Buffer, float] = defaultdict(float)
         self.made = set[Expr]()
         self.integers = Integers()
+
+    @cached_property
+    def room(self) -> Room:
+        """What it needs to be launched."""
+        most = Architecture.registers_per_thread
+        return Room(self.threads, min(most, thread_registers(self.body)), self.shared)
 
     def work(self) -> Work:
         self.walk(self.body, ())

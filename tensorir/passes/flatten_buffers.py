@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace as replace_fields
 
 from tensorir import dtype as dt
@@ -28,6 +28,11 @@ def flatten_buffers(func: PrimFunc) -> PrimFunc:
     body = flat.stmt(func.body)
     same = body is func.body and params == func.params and buffers == func.buffers
     return func if same else replace_fields(func, params=params, buffers=buffers, body=body)
+
+
+def flat_buffers(func: PrimFunc) -> Callable[[Buffer], Buffer]:
+    """What each buffer of a program becomes, or has become already."""
+    return _Flatten(func).buffer
 
 
 ONE = Const(1, dt.INDEX)

@@ -6,7 +6,7 @@ annotations `shared_bytes` and `shared_offsets`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tensorir import dtype as dt
@@ -14,6 +14,7 @@ from tensorir.buffer import Buffer
 from tensorir.errors import AllocationError
 from tensorir.expr import Expr, Var, int_value
 from tensorir.func import PrimFunc
+from tensorir.passes.flatten_buffers import flat_buffers
 from tensorir.passes.gpu.axes import THREAD_AXES, is_kernel, nest_of
 from tensorir.passes.rewriting import with_body
 from tensorir.stmt import Alloc, For, If, Let, Stmt, Sync, replace, seq
@@ -52,9 +53,9 @@ def merge_shared(func: PrimFunc) -> PrimFunc:
                                                         ...
 
     Threads wait before bytes are used for something else, unless `barriers` finds that none needs
-    to. Requires that flatten_buffers ran, and that all that kernels allocate has a constant size.
+    to. Requires that all that kernels allocate has a constant size; accesses may be flat or not.
     """
-    return with_body(func, _visit(func.body))
+    return with_body(func, _visit(func.body, flat_buffers(func)))
 
 
 def offsets_of(nest: list[For]) -> Mapping[str, int]:
@@ -63,16 +64,16 @@ def offsets_of(nest: list[For]) -> Mapping[str, int]:
     return found
 
 
-def _visit(stmt: Stmt) -> Stmt:
+def _visit(stmt: Stmt, flat: Callable[[Buffer], Buffer]) -> Stmt:
     if not is_kernel(stmt):
-        return map_children(stmt, _visit)
-    sizes = {s.buffer: size_of(s.buffer) for s in walk(stmt) if isinstance(s, Alloc)}
+        return map_children(stmt, lambda child: _visit(child, flat))
+    sizes = {s.buffer: size_of(flat(s.buffer)) for s in walk(stmt) if isinstance(s, Alloc)}
     allocated = [buffer for buffer in sizes if buffer.scope == "shared"]
     if not allocated:
         return stmt
     nest, body = nest_of(stmt)
     own = frozenset(loop.var for loop in nest if loop.thread in THREAD_AXES)
-    arena = _Arena()
+    arena = _Arena(sizes)
     arena.apart(body, own)
     for buffer in [buffer for buffer in allocated if sizes[buffer] <= FEW]:
         if buffer not in arena.spans:
@@ -87,7 +88,7 @@ def _visit(stmt: Stmt) -> Stmt:
 
 
 def size_of(buffer: Buffer) -> int:
-    """In bytes."""
+    """In bytes, of a flat buffer."""
     count = int_value(buffer.shape[0])
     if count is None:
         raise AllocationError(
@@ -100,12 +101,14 @@ def size_of(buffer: Buffer) -> int:
 
 @dataclass
 class _Arena:
+    sizes: Mapping[Buffer, int]
+    """In bytes."""
     spans: dict[Buffer, Span] = field(default_factory=dict)
     end: int = 0
 
     def put(self, buffer: Buffer, base: int) -> int:
         """The first byte after `buffer`, which lies at `base` or soon after it."""
-        size = size_of(buffer)
+        size = self.sizes[buffer]
         unit = WIDE if size >= WIDE else SMALL
         low = -(-base // unit) * unit
         self.spans[buffer] = low, low + size
