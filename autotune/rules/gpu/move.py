@@ -87,10 +87,8 @@ class MovePlan(Plan):
         """Why primitives refused one of the points that `works` tried: the last one, if any."""
         return self._refusal
 
-    @property
-    def is_timed(self) -> bool:
-        """Whether times are compared: then programs are lowered to the end anyway."""
-        return len(self.likely) > 1
+    is_timed = False
+    """Whether times are compared even of one point: then it is lowered to the end anyway."""
 
     @property
     def is_least(self) -> bool:
@@ -106,11 +104,12 @@ class MovePlan(Plan):
         self, points: Sequence[Mapping[str, Any]]
     ) -> tuple[dict[str, Any], Schedule] | None:
         made, times = dict[int, Schedule](), dict[int, float]()
+        one = len(points) == 1
         for n, point in enumerate(points):
             sch = self._made(point)
             if sch is None:
                 continue
-            made[n], one = sch, len(points) == 1
+            made[n] = sch
             times[n] = 0.0 if one else self._time(sch)
             if one or self._settles(sch):
                 break
@@ -175,8 +174,11 @@ class MovePlan(Plan):
             self.move(sch, self.group, **point)  # which was found to have room
 
     def _make(self, sch: Schedule, point: Mapping[str, Any]) -> None:
+        """Where its time is compared, the program is lowered to the end anyway."""
         call, block = f"{self.name}({self.group.block!r})", self.group.block
-        with launchable(sch, call, block, self.gpu, bound_works if self.is_timed else bound_rooms):
+        compared = any(len(x) > 1 and point in x for x in (self.likely, self.otherwise))
+        needs = bound_works if compared or self.is_timed else bound_rooms
+        with launchable(sch, call, block, self.gpu, needs):
             self.move(sch, self.group, **point)
 
 
