@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,8 @@ from refusal import refused
 
 from backends import build
 from schedule import Schedule
-from tensorir import VerifyError, interpret, parse, prove, te
+from tensorir import Seq, VerifyError, interpret, parse, prove, te
+from tensorir.verifier import thread_loops
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))
 from thread_races import race, unseen  # noqa: E402
@@ -277,3 +279,45 @@ def test_serial_and_thread_loops_of_a_reduction_in_any_order(check):
         sch.bind(k[2], "threadIdx.x")
         check(sch, compiled=False)
         assert race(sch.func) is None and unseen(sch.func) is None
+
+
+BESIDE = """
+@prim_func
+def f(A: f32[8], B: f32[8], C: f32[8]):
+    T = alloc(f32[1], scope="local")
+    for i in thread("blockIdx.x", 8):
+        with block("T"):
+            vi = spatial(8, i)
+            T[0] = A[vi] * 2.0
+        with block("B"):
+            vi = spatial(8, i)
+            B[vi] = T[0] + 1.0
+    for j in range(8):
+        with block("C"):
+            vj = spatial(8, j)
+            C[vj] = A[vj] + 3.0
+    for k in range(8):
+        with block("D"):
+            vj = spatial(8, k)
+            C[vj] = {read} + 3.0
+"""
+
+
+@pytest.mark.parametrize(("read", "asked"), [("B[vj]", []), ("A[7 - vj]", []), ("T[0]", ["T"])])
+def test_steps_on_nests_without_threads_ask_for_what_these_share_with_kernels(
+    read, asked, monkeypatch
+):
+    """What kernels do to global memory is as it was; what each block had is all blocks' now."""
+    both = parse(BESIDE.format(read=read))
+    kernel, *nests = both.body.stmts
+    before, after = (replace(both, body=Seq((kernel, nest))) for nest in nests)
+    found, ask = [], thread_loops.memory_fault
+
+    def noted(func, kernels, buffers):
+        found.extend(buffer.name for buffer in buffers)
+        return ask(func, kernels, buffers)
+
+    monkeypatch.setattr(thread_loops, "memory_fault", noted)
+    told = thread_loops.thread_fault(after, before)
+    assert found == asked
+    assert told == thread_loops.thread_fault(after) and (told is None) == (not asked)
