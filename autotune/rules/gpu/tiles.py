@@ -113,11 +113,6 @@ class _Search:
         return [n for n in self.c.spatial if n not in self.still][-1]
 
     @cached_property
-    def depths(self) -> dict[int, dict[int, library.gpu.Cut]]:
-        """The cuts of the axes that are summed over, for each of DEPTHS."""
-        return {depth: self.depth_axes(depth) for depth in DEPTHS}
-
-    @cached_property
     def sides(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Axes that have tiles, innermost first: those that move the same operands as that of
         neighbours in the result, and the others. What moves all of several operands is a batch."""
@@ -193,7 +188,7 @@ class _Search:
             o, now = self.c.operands[n], self.known_tile(n, plan, rough=True)
             after = library.gpu.StagedTile(self.alone_laid[n], plan, n)
             saved = counts.blocks * counts.steps * (now.sectors - after.sectors)
-            if saved > self.copied[n] / Gpu.sector_bytes:
+            if saved > self.can_be_laid[n] / Gpu.sector_bytes:
                 laid.append(n)
                 for axis in self.c.reduced:
                     if o.dims[o.row][axis] == 1:
@@ -209,26 +204,22 @@ class _Search:
         return found if any(tile.from_sectors for tile in every) else plan
 
     @cached_property
-    def can_be_laid(self) -> list[int]:
+    def can_be_laid(self) -> dict[int, int]:
         """Operands of known shape whose rows begin anywhere within a sector, and that no axis reads
-        across rows."""
-        found = []
+        across rows, with the bytes that laying each of them out moves."""
+        found = dict[int, int]()
         for n in self.shared:
             o = self.c.operands[n]
             row = o.shape[o.row] if o.row > 0 and None not in o.shape else 0
             if (row or 0) % library.gpu.in_sector(o.dtype) and n not in self.gathered:
-                found += [n] * (None not in self.alone_laid[n].operands[n].strides)
+                if None not in self.alone_laid[n].operands[n].strides:
+                    found[n] = library.gpu.copied_bytes(self.c, n)
         return found
 
     @cached_property
     def alone_laid(self) -> dict[int, library.Contraction]:
         """The contraction with one of the shared operands laid out ahead, each by itself."""
         return {n: library.gpu.laid_out(self.c, (n,)) for n in self.shared}
-
-    @cached_property
-    def copied(self) -> dict[int, int]:
-        """Bytes that are moved to lay out each of the operands ahead that can be."""
-        return {n: library.gpu.copied_bytes(self.c, n) for n in self.can_be_laid}
 
     def run(self) -> list[TileCounts]:
         if not self.bitwise and (thin := list(thin_plans(self.c, self.sides, self.extent))):
@@ -267,7 +258,7 @@ class _Search:
         every = list(plans)
         used = {n for plan in every for n in plan.shared}
         tiles = {n: self.different_tiles(n, every, rough) for n in sorted(used)}
-        return TileColumns(self.c, self.gpu, every, tiles, self.copied, rough).rows()
+        return TileColumns(self.c, self.gpu, every, tiles, self.can_be_laid, rough).rows()
 
     def different_tiles(
         self, n: int, plans: Sequence[library.gpu.TilePlan], rough: bool
@@ -275,16 +266,12 @@ class _Search:
         """What plans fetch of an operand, of several alike the first, and which each has; if
         `rough` by sizes alone. Of axes that do not move it nothing matters but the lanes that read
         the same."""
-        places: dict[tuple[object, ...], int] = {}
-        tiles, found = list[library.gpu.StagedTile](), list[int]()
-        for plan in plans:
-            key = self.key(n, plan, rough)
-            at = places.get(key)
-            if at is None:
-                at = places[key] = len(tiles)
-                tiles.append(self.known_tile(n, plan, rough))
-            found.append(at)
-        return tiles, found
+        keys = [self.key(n, plan, rough) for plan in plans]
+        for key, plan in zip(keys, plans):
+            if key not in self.known:
+                self.known[key] = self.tile(n, plan)
+        places = {key: at for at, key in enumerate(dict.fromkeys(keys))}
+        return [self.known[key] for key in places], [places[key] for key in keys]
 
     def key(self, n: int, plan: library.gpu.TilePlan, rough: bool) -> tuple[object, ...]:
         """What tells apart what plans fetch of an operand."""
@@ -354,7 +341,7 @@ class _Search:
         return self.depth_axes(8) | found
 
     def with_depth(self, plan: library.gpu.TilePlan, depth: int) -> library.gpu.TilePlan:
-        terms = self.depths[depth]
+        terms = self.depth_axes(depth)
         cuts = tuple([terms.get(n, cut) for n, cut in enumerate(plan.cuts)])
         return replace(plan, cuts=cuts)
 
