@@ -1,5 +1,5 @@
-"""Floats that are looked for by `==`, as the place of an extreme is among the values: what has been
-computed in two places has to be rounded alike in both."""
+"""Floats that are looked for by `==`, `>=` or the like, as the place of an extreme is among the
+values: what has been computed in two places has to be rounded alike in both."""
 
 from __future__ import annotations
 
@@ -8,19 +8,36 @@ from functools import lru_cache
 
 from schedule.analysis.numerics import order_matters
 from schedule.state import State
-from tensorir import Block, Buffer, Expr, dtype, loads, read, stmt_exprs, walk, walk_exprs, written
+from tensorir import (
+    BinOp,
+    Block,
+    Buffer,
+    Expr,
+    Load,
+    dtype,
+    loads,
+    read,
+    stmt_exprs,
+    walk,
+    walk_exprs,
+    written,
+)
+
+EQUAL = ("==", "!=")
+COMPARED = (*EQUAL, "<", "<=", ">", ">=")
 
 EXPRESSIONS = 1024
 """Of which is kept what they compare."""
 
 
 def looked_for(state: State, block: str) -> str | None:
-    """The block that compares, by `==`, floats that `block` computes, or what is made of them, with
+    """The block that compares floats that `block` computes, or what is made of them, with
     floats that are computed without it; None where there is none. A sum of floats is in any case
     what the order of its terms makes it, so that nobody finds it."""
     if order_matters(state.block(block)):
         return None
-    places = {b.name: sides for b in state.blocks() if (sides := _compared(b))}
+    given = set(state.func.inputs)
+    places = {b.name: sides for b in state.blocks() if (sides := _compared(b, given))}
     if not places:
         return None
     made = _made_of(state, block)
@@ -45,13 +62,16 @@ def _reads(e: Expr, buffers: Collection[Buffer]) -> bool:
     return any(load.buffer in buffers for load in loads(e))
 
 
-def _compared(block: Block) -> list[tuple[Expr, Expr]]:
-    return [pair for s in walk(block.body) for e in stmt_exprs(s) for pair in _equalities(e)]
+def _compared(block: Block, given: Collection[Buffer]) -> list[tuple[Expr, Expr]]:
+    """What is compared in a block; with limits that are given, only by `==`."""
+    pairs = [found for s in walk(block.body) for e in stmt_exprs(s) for found in _comparisons(e)]
+    limits = [any(isinstance(x, Load) and x.buffer in given for x in (a, b)) for _, a, b in pairs]
+    return [(a, b) for (op, a, b), is_limit in zip(pairs, limits) if op in EQUAL or not is_limit]
 
 
 @lru_cache(maxsize=EXPRESSIONS)
-def _equalities(e: Expr) -> tuple[tuple[Expr, Expr], ...]:
-    """What is compared by `==` or `!=` with another float that is no number."""
-    pairs = [p.operands for p in walk_exprs(e) if getattr(p, "op", "") in ("==", "!=")]
-    floats = [(a, b) for a, b in pairs if dtype.is_float(dtype.element(a.dtype))]
-    return tuple(sides for sides in floats if all(s.variables or s.has_loads for s in sides))
+def _comparisons(e: Expr) -> tuple[tuple[str, Expr, Expr], ...]:
+    """What is compared with another float that is no number, and by what."""
+    found = [p for p in walk_exprs(e) if isinstance(p, BinOp) and p.op in COMPARED]
+    floats = [(p.op, p.a, p.b) for p in found if dtype.is_float(dtype.element(p.a.dtype))]
+    return tuple(f for f in floats if all(s.variables or s.has_loads for s in f[1:]))

@@ -36,7 +36,7 @@ def regroup(
         - there is such a product in it, of three or more factors that do not read what the block
           writes, and of no int64, which must not overflow on the way
         - the groups have each of its factors once, and none is empty
-        - the block is a sum of floats, or no block compares, by `==`, floats that are computed
+        - the block is a sum of floats, or no block compares floats that are computed
           elsewhere with what is made of its result: these are rounded alike
     """
     node = state.block(block)
@@ -66,7 +66,7 @@ def regroup(
     require(
         place is None,
         block,
-        f"block {place!r} compares by == with what is made of the result of block {block!r}, and "
+        f"block {place!r} compares with what is made of the result of block {block!r}, and "
         "would not find what is rounded otherwise",
     )
     value = transform(store.value, lambda e: made if e is meant.whole else None)
