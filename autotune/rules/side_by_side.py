@@ -20,11 +20,17 @@ from autotune.rules.group import Group, instances, size, stores_of
 from autotune.rules.lanes import moved_last, rows_in_lanes, turned_rows
 from autotune.rules.plan import NoPlan, OpenPlan, Plan, Values, threads, tried
 from schedule import LoopRef, Refusal, Schedule, library
-from tensorir import Analyzer, Cpu, IterKind, Load, Store, Var, body_loads, dtype, written
+from tensorir import Analyzer, Block, Cpu, IterKind, Load, Store, Var, body_loads, dtype, written
 
 Places = tuple[list[int], list[int], int]
 """The loops of the last stage of a chain, by their positions: those of rows, those of a row's
 elements, and that of the rows that are neighbours in memory."""
+
+WAITING = 4
+"""Vectors of sums that threads have at the least: each waits for the term before it."""
+
+SHARED = 600.0
+"""Cycles until a core has a line that another one has written."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,14 +159,23 @@ def _open(
     kept = sum(instances(block, IterKind.SPATIAL) for block in blocks[:-1]) // max(1, near * far)
     lanes = cpu.elements(*kinds)
     room = cpu.kept_bytes(1 if turned else 2) // max(1, kept * max(map(dtype.itemsize, kinds)))
-    most = min(room, cpu.registers // 2 * lanes, near * far // (4 * cpu.threads))
-    options = tuple(n for n in range(lanes, most + 1, lanes) if n < near + lanes)
-    if not options:
+    cycles, mine = one_thread(blocks, cpu), near * far // cpu.threads
+    options = range(lanes, min(room, cpu.registers // 2 * lanes, mine) + 1, lanes)
+    options = tuple(n for n in options if n < near + lanes)
+    if not options or mine < WAITING * lanes or _shares_lines(blocks[-1], near, far, cycles, cpu):
         return None
     usual = min(options, key=lambda n: -(-near // n) * n / near + lanes / n)
-    cycles = one_thread(blocks, cpu)
     chosen = {"rows": (options, usual), "threads": threads(cpu, cycles)}
     return tried(sch, SideBySidePlan(Group(chain[-1]), cpu, chosen, cycles, chain, turned))
+
+
+def _shares_lines(last: Block, near: int, far: int, cycles: float, cpu: Cpu) -> bool:
+    """Whether threads, which take turns to write the lines of the results that their pieces share,
+    spend more time on that than on what they compute. Arrays begin anywhere in a line."""
+    if far >= cpu.threads or not cpu.worth_threads(cycles):
+        return False
+    ends = instances(last) / max(1, near * far) * (cpu.threads - far)
+    return ends * SHARED > cycles
 
 
 def _stages(sch: Schedule, last: str, cpu: Cpu) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """CUDA C++ for lowered programs: one text for NVRTC and for the emulator.
 
-    extern "C" __global__ void __launch_bounds__(256, 1) NAME_0(TI_GLOBAL(const float) A, i64 n)
+    extern "C" __global__ void __launch_bounds__(256) NAME_0(TI_GLOBAL(const float) A, ..., i64 n)
 
 Arguments are the buffers that the kernel uses, in call order, then workspaces, then sizes. What is
 not plain C++ is a named function or macro of the prelude (prelude.cuh).
@@ -51,7 +51,7 @@ MOST_INLINE = 48
 """Calls of a function in one nest up to which its text stands in place of each: rows of 32 elements
 a thread pay no calls. For 64 texts of erf NVRTC takes 0.2 s more than for 64 calls of one."""
 
-MANY_SUMS = 48
+SOME_SUMS, MANY_SUMS = 20, 48
 """Sums of a thread from which on the compiler is told how many registers it may have: large tiles
 of products. Left alone it took 168 for 56 sums of a convolution, for which one block less has
 room; with fewer sums it stays below what limits blocks."""
@@ -87,13 +87,15 @@ class CudaEmitter(GpuEmitter):
         return f'extern "C" __global__ void {bounds}{self.kernel.name}'
 
     def bounds_of(self, threads: int) -> str:
-        """Threads of a block, and blocks that there shall be room for at once: one, or more where
-        each thread has many sums. Where that is not said, compilers spill before they give a
-        thread the registers that it may have."""
-        if sum_bytes(self.kernel.body) < 4 * MANY_SUMS:
-            return f"{threads}, 1"
+        """Threads of a block; and where each has sums, blocks that there shall be room for at once:
+        one for some, as compilers else spill before they give a thread the registers that it may
+        have, and for many as many as have what they do well with. Others are best with few."""
+        sums = sum_bytes(self.kernel.body) // 4
+        if sums < SOME_SUMS:
+            return str(threads)
         each = ample_registers(self.kernel.body)
-        return f"{threads}, {max(1, Architecture.registers // (threads * each))}"
+        blocks = Architecture.registers // (threads * each) if sums >= MANY_SUMS else 1
+        return f"{threads}, {max(1, blocks)}"
 
     def parameter(self, buffer: Buffer) -> str:
         const = "" if buffer in self.kernel.written else "const "

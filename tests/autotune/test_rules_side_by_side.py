@@ -7,7 +7,7 @@ import pytest
 from autotune.rules.generate import sketches
 from autotune.rules.side_by_side import SideBySidePlan
 from benchmarks.general.rewritings import forms_of
-from tensorir import PrimFunc, ops, te, verify
+from tensorir import Cpu, PrimFunc, Target, ops, te, verify
 from tests.autotune.test_rules_chains import SMALL, compare, made, rows_of
 
 KINDS = ("reordered", "permuted", "split", "fused", "unit", "scaled", "type", "embedded",
@@ -38,11 +38,13 @@ def few_classes() -> PrimFunc:
     return made(x, ops.softmax(x, axis=-1, name="out"))
 
 
-def unit_columns() -> PrimFunc:
+def unit_columns(rows: int = 3, columns: int = 40) -> PrimFunc:
     """Columns of a matrix by their length, two axes of terms."""
-    x = rows_of(3, 5, 40)
-    k, n = te.reduce_axis((0, 3), name="k"), te.reduce_axis((0, 5), name="n")
-    length = te.compute((40,), lambda j: te.sum(x[k, n, j] * x[k, n, j], axis=[k, n]), name="l")
+    x = rows_of(rows, 5, columns)
+    k, n = te.reduce_axis((0, rows), name="k"), te.reduce_axis((0, 5), name="n")
+    length = te.compute(
+        (columns,), lambda j: te.sum(x[k, n, j] * x[k, n, j], axis=[k, n]), name="l"
+    )
     return made(x, te.compute(x.shape, lambda a, b, j: x[a, b, j] / te.sqrt(length[j]), name="out"))
 
 
@@ -54,8 +56,8 @@ FORMS = [
 ]
 
 
-def plans_of(func: PrimFunc) -> list[SideBySidePlan]:
-    plans = next(sketches(func, SMALL, "reassociated")).plans
+def plans_of(func: PrimFunc, cpu: Cpu = SMALL) -> list[SideBySidePlan]:
+    plans = next(sketches(func, cpu, "reassociated")).plans
     return [plan for plan in plans if isinstance(plan, SideBySidePlan)]
 
 
@@ -85,3 +87,18 @@ def test_rows_are_turned_where_elements_are_kept_and_short(columns):
     k = te.reduce_axis((0, columns), name="k")
     length = te.compute((64,), lambda i: te.sum(x[i, k] * x[i, k], axis=k), name="length")
     assert not plans_of(made(x, te.compute(x.shape, lambda i, j: x[i, j] / length[i], name="out")))
+
+
+def test_threads_have_pieces_of_several_vectors_and_do_not_wait_for_lines():
+    """A sum waits for the term before it, so that few columns need other plans; and lines that two
+    threads write take longer than short rows."""
+
+    def widest(rows: int, columns: int, threads: int) -> int | None:
+        cpu = Cpu(Target(vector_bits=128, threads=threads, features=("fma",), l2=1 << 20))
+        found = plans_of(unit_columns(rows, columns), cpu)
+        return max(found[0].options["rows"][0]) if found else None
+
+    assert [widest(2000, n, 1) for n in (8, 12, 16, 32)] == [None, None, 16, 32]
+    assert [widest(2000, n, 2) for n in (32, 64, 128)] == [None, None, None]
+    assert [widest(2, n, 2) for n in (16, 32, 64)] == [None, 16, 32], "threads are not started"
+    assert widest(2, 1 << 15, 2) == widest(2, 1 << 15, 1) == 32, "long rows"
