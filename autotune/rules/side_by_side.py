@@ -26,12 +26,6 @@ Places = tuple[list[int], list[int], int]
 """The loops of the last stage of a chain, by their positions: those of rows, those of a row's
 elements, and that of the rows that are neighbours in memory."""
 
-WAITING = 4
-"""Vectors of sums that threads have at the least: each waits for the term before it."""
-
-SHARED = 600.0
-"""Cycles until a core has a line that another one has written."""
-
 
 @dataclass(frozen=True, eq=False)
 class SideBySidePlan(OpenPlan):
@@ -160,9 +154,10 @@ def _open(
     lanes = cpu.elements(*kinds)
     room = cpu.kept_bytes(1 if turned else 2) // max(1, kept * max(map(dtype.itemsize, kinds)))
     cycles, mine = one_thread(blocks, cpu), near * far // cpu.threads
-    options = range(lanes, min(room, cpu.registers // 2 * lanes, mine) + 1, lanes)
-    options = tuple(n for n in options if n < near + lanes)
-    if not options or mine < WAITING * lanes or _shares_lines(blocks[-1], near, far, cycles, cpu):
+    most = min(room, cpu.registers // 2 * lanes, mine)
+    options = tuple(n for n in range(lanes, most + 1, lanes) if n < near + lanes)
+    few = mine < cpu.costs.latency * cpu.costs.units * lanes  # a sum waits for the term before it
+    if not options or few or _shares_lines(blocks[-1], near, far, cycles, cpu):
         return None
     usual = min(options, key=lambda n: -(-near // n) * n / near + lanes / n)
     chosen = {"rows": (options, usual), "threads": threads(cpu, cycles)}
@@ -175,7 +170,7 @@ def _shares_lines(last: Block, near: int, far: int, cycles: float, cpu: Cpu) -> 
     if far >= cpu.threads or not cpu.worth_threads(cycles):
         return False
     ends = instances(last) / max(1, near * far) * (cpu.threads - far)
-    return ends * SHARED > cycles
+    return ends * cpu.costs.shared > cycles
 
 
 def _stages(sch: Schedule, last: str, cpu: Cpu) -> tuple[str, ...]:

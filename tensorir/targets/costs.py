@@ -33,6 +33,7 @@ class Costs:
     copy, copy_turned  an element that is packed in order, or against it, in vectors and near;
                `alone`: one that is moved by itself, `fill`: one of a padded image, `passed`: one
                that a thread computes and another one reads
+    shared     a line that two cores write in turns
     hidden     share of the smaller of arithmetic and traffic that goes on beside the other
     tile_product   of two tiles of AMX; `tile_latency`: until its sums can be added to, `tile_row`:
                a row of a tile from the second cache, `tile_sums`: a vector of sums on its way to
@@ -68,6 +69,7 @@ class Costs:
     alone: float = 12.0
     fill: float = 0.5
     passed: float = 3.0
+    shared: float = 600.0
     hidden: float = 0.45
     tile_product: float = 24.0
     tile_latency: float = 52.0
