@@ -83,7 +83,7 @@ def row_sums(name="row_sums"):
 
 
 class BySize(FakeMeasurer):
-    """A time for each text and each size: some schedules are for small sizes, some for large."""
+    """A time for each text and each size: small sizes want short texts, large ones long texts."""
 
     reference = None
 
@@ -92,10 +92,8 @@ class BySize(FakeMeasurer):
         self.n = sizes["n"]
 
     def time(self, text):
-        digest = blake2b(text.encode()).digest()
-        is_for_large = digest[0] % 2 == 1
-        factor = 1.0 if is_for_large == (self.n > 100) else 2.0
-        return factor * (1 + digest[1] / 256) * 1e-6 * self.n
+        length = min(len(text) / 2000, 1.0)
+        return (2.0 - length if self.n > 100 else 1.0 + length) * 1e-6 * self.n
 
     def measure(self, programs, *, on_result, **options):
         self.run.trials += len(programs)

@@ -69,12 +69,12 @@ def test_devices(monkeypatch, with_nvrtc):
     )
 
 
-def test_no_cxx_compiler(monkeypatch):
+def test_no_cxx_compiler(monkeypatch, tmp_path):
     monkeypatch.setenv("CXX", "no-such-compiler")
     said = named("emulator")
     assert "no-such-compiler" in said.text + said.remedy
     monkeypatch.delenv("CXX")
-    monkeypatch.setattr(cc.shutil, "which", lambda name: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
     assert "apt install g++" in named("emulator").remedy
 
 

@@ -335,12 +335,16 @@ def test_rows_that_read_nothing_alike_are_refused():
         gpu.same_rows(Schedule(sums(3, 4)), "S")
 
 
-@pytest.mark.parametrize(("shape", "axis"), [((9, 5), 0), ((3, 7, 2), 1), ((6,), 0)])
-def test_each_thread_takes_a_row_through_all_steps(shape, axis):
+@pytest.mark.parametrize(
+    ("shape", "axis", "copy"),
+    [((9, 5), 0, "A_local"), ((3, 7, 2), 1, "A_local"), ((6,), 0, "A_shared")],
+)
+def test_each_thread_takes_a_row_through_all_steps(shape, axis, copy):
+    """Steps that follow each other in memory are fetched by all threads together."""
     a = te.placeholder(shape, name="A")
     func = te.create_prim_func([a, ops.cumsum(a, axis, name="S")], name="running")
     sch = checked(func, lambda s: gpu.recurrence(s, "step", threads=4, ahead=3))
-    assert 'A_local = alloc' in str(sch.func)
+    assert f"{copy} = alloc" in str(sch.func)
 
 
 RUNNING = {

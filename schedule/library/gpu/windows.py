@@ -71,7 +71,7 @@ def windows(
     padding   blocks that pad what `block` reads, for it alone
 
     Raises ScheduleError where the block stores elsewhere than at its own variables, its loops were
-    changed before, or no array is read in several places.
+    changed before, no array is read in several places, or no whole warps write results.
     """
     with all_or_nothing(sch, f"gpu.windows({str(block)!r})"):
         return _Windows(sch, block, threads, own, sectors, results).schedule(epilogue, padding)
@@ -90,6 +90,9 @@ class _Windows(NamedTuple):
         sch, block = self.sch, self.block
         names = shared_reads(sch.state.block(block))
         require(bool(names), block, f"block {block!r} reads no array in several places")
+        ragged = self.results and self.threads_at_once % Gpu.warp > 0
+        reason = f"{self.threads_at_once} threads are no whole warps of {Gpu.warp}, which write"
+        require(not ragged, block, f"{reason} the results of block {block!r}")
         reduces = any(it.kind is IterKind.REDUCE for it in sch.state.block(block).iters)
         copies = [self.staged(name) for name in names]
         for pad in padding:
