@@ -14,9 +14,10 @@ from backends.call.signature import Signature
 from backends.cuda.emitter import CudaEmitter
 from backends.emit.expressions import UNARY
 from backends.emit.names import Names, symbol
+from backends.emit.rounding import NVIDIA_FLAG
 from backends.gpu.launches import Extents, Kernel, Launches
 from backends.gpu.spelling import SpellingEmitter
-from tensorir import Alloc, Expr, If, PrimFunc, Seq, Stmt, Target
+from tensorir import FOUND_AGAIN, Alloc, Expr, If, PrimFunc, Seq, Stmt, Target
 from tensorir import dtype as dt
 
 _HOST = Template("""
@@ -52,7 +53,7 @@ $about
 
    Arrays are on the device, dense and row-major; a written array shares no memory with another one.
    Returns the first error of a launch, which is put on `stream` and not waited for.
-   Compile: nvcc -O3 -arch=$arch -c $name.cu
+   Compile: nvcc -O3 $options -c $name.cu
 */
 cudaError_t $name($declarations);
 $prepare
@@ -174,6 +175,7 @@ def write_header(
 ) -> str:
     """The header of an exported kernel: the declaration, and what every argument has to be."""
     name = symbol(ir.name)
+    rounding = (NVIDIA_FLAG,) if ir.attrs.get(FOUND_AGAIN) else ()
     ahead = ""
     if prepare is not None:
         func, taken = prepare
@@ -184,7 +186,7 @@ def write_header(
     return _HEADER.substitute(
         guard=f"{name.upper()}_H",
         about=_about(ir, signature),
-        arch=target.arch,
+        options=" ".join((f"-arch={target.arch}", *rounding)),
         name=name,
         declarations=declared(ir, _names(ir)),
         prepare=ahead,

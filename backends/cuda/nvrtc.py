@@ -18,6 +18,7 @@ from types import ModuleType
 from backends.apart import TooLate, run_apart
 from backends.c.compiler import DEFAULT_TIMEOUT
 from backends.cuda.packages import cupy_version, install, no_cupy
+from backends.emit.rounding import FOUND, NVIDIA_FLAG
 from backends.errors import BuildError, BuildMemoryError, BuildTimeout
 from tensorir import find_architecture
 
@@ -26,7 +27,6 @@ FILE = "kernel.cu"
 
 OPTIONS = (
     "-std=c++17",
-    "-fmad=true",  # as in C, where a * b + c is contracted too
     "-ftz=false",
     "-prec-div=true",
     "-prec-sqrt=true",
@@ -120,7 +120,8 @@ def _compiled(
     _check_arch(binding, arch)
     large = _MORE.search(source) or tuple(binding.getVersion()) < MINIMAL_SINCE
     language = () if large else (MINIMAL,)
-    command = (f"-arch={arch}", *OPTIONS, *language, *_include(source, binding), *options)
+    rounding = NVIDIA_FLAG if FOUND in source else "-fmad=true"  # as in C
+    command = (f"-arch={arch}", *OPTIONS, rounding, *language, *_include(source, binding), *options)
     work = functools.partial(_compile, binding, source, command, name, getter)
     try:
         return ("nvrtc", *command), *run_apart(work, f"nvrtc {name}", timeout)

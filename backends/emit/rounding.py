@@ -9,6 +9,12 @@ FOUND = """\
 
 FLAGS = ("-ffp-contract=off",)
 
+NVIDIA_FLAG = "-fmad=false"
+"""The same for NVRTC and nvcc."""
+
+OPENCL = f"{FOUND}\n#pragma OPENCL FP_CONTRACT OFF"
+"""The same in a text of OpenCL, where the text itself can say so."""
+
 FOR_OTHERS = """\
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF

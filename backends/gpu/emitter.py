@@ -16,6 +16,7 @@ from typing import ClassVar
 from backends.emit.bounds import Bounds
 from backends.emit.cstyle import CStyleEmitter
 from backends.emit.extern_calls import Known, extern_call
+from backends.emit.rounding import FOUND
 from backends.errors import BuildError
 from backends.gpu.addresses import Place, Places, is_written_out
 from backends.gpu.device_text import device_text
@@ -24,6 +25,7 @@ from backends.gpu.launches import Kernel
 from backends.gpu.tensorized import tensorized_loop
 from backends.gpu.vectors import GpuVectorEmitter
 from tensorir import (
+    FOUND_AGAIN,
     TENSORIZE,
     WRITTEN_OUT,
     Alloc,
@@ -93,11 +95,16 @@ class GpuEmitter(GpuVectorEmitter):
     reserved: ClassVar[frozenset[str]] = frozenset()
     """Words of the language that are no names, beside those of C."""
 
+    rounds_each: ClassVar[str] = FOUND
+    """Says in a text that sums and products are rounded each."""
+
     def __init__(self, func: PrimFunc, target: Target, kernel: Kernel, shared: Shared) -> None:
         super().__init__(func, target)
         self.kernel = kernel
         self.declarations, self.externs = shared.declarations, shared.externs
         self.intrinsics = shared.intrinsics
+        if func.attrs.get(FOUND_AGAIN):
+            self.declarations.setdefault(FOUND_AGAIN, self.rounds_each)
         trial = shared.trial
         self.trial = trial if isinstance(trial, TensorIntrin) else None
         self.extern_trial = trial if isinstance(trial, ExternFunc) else None

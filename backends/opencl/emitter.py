@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from backends.emit.expressions import ADD
+from backends.emit.rounding import OPENCL
 from backends.errors import BuildError
 from backends.gpu.addresses import Place
 from backends.gpu.emitter import GpuEmitter
@@ -42,6 +43,7 @@ class OpenCLEmitter(GpuEmitter):
     """Prints one kernel as OpenCL C."""
 
     inline = "static inline"
+    rounds_each = OPENCL
     reserved: ClassVar[frozenset[str]] = frozenset(
         [*WORDS, *(f"{t}{n}" for t in ("float", "double", "int", "long") for n in (2, 3, 4, 8, 16))]
     )

@@ -10,6 +10,7 @@ them makes, thread by thread.
 
 from __future__ import annotations
 
+from tensorir.analysis.found_again import found_again
 from tensorir.passes.double_buffers import double_buffers
 from tensorir.passes.flatten_buffers import flatten_buffers
 from tensorir.passes.fold_buffers import fold_buffers
@@ -41,6 +42,7 @@ from tensorir.targets.target import Target
 def gpu_passes(target: Target) -> list[tuple[str, Pass]]:
     """The passes for `target` with their names, in order."""
     return [
+        ("found_again", found_again),
         ("overwrite_states", overwrite_states),
         ("kernels", kernels),
         ("thread_reductions", thread_reductions),

@@ -8,6 +8,7 @@ import pytest
 
 from autotune import default_schedule
 from backends import build, resolve, source_text
+from backends.cuda.nvrtc import compile_cubin, why_not
 from tensorir import FOUND_AGAIN, lower, te
 
 N, M = 300, 20
@@ -41,7 +42,7 @@ def place(term, finds=FINDS["=="]):
     return te.create_prim_func([A, B, S, T, at], name="place")
 
 
-@pytest.mark.parametrize("target", ["c", "c -march=haswell"])
+@pytest.mark.parametrize("target", ["c", "c -march=haswell", "cuda-emulator"])
 @pytest.mark.parametrize("finds", FINDS)
 @pytest.mark.parametrize("term", TERMS)
 @pytest.mark.sampled(4)
@@ -51,6 +52,21 @@ def test_the_largest_is_found(term, finds, target, cache):
     given = [rng.standard_normal([int(e.value) for e in p.shape]).astype("f4") for p in func.inputs]
     found = build(default_schedule(func, target), target, cache=cache)(*given)
     assert (found < M).all(), f"{(found >= M).sum()} of {N} rows"
+
+
+@pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
+def test_compilers_for_gpus_round_as_the_text_says():
+    """NVRTC by an option, nvcc by one that the exported header names, OpenCL by a pragma."""
+    found, plain = place(TERMS["a product ahead of the terms"]), place(lambda i, k: A[i, k])
+    for func, rounding in ((found, "-fmad=false"), (plain, "-fmad=true")):
+        text = source_text(default_schedule(func, "cuda"), "cuda")
+        assert rounding in compile_cubin(text, "sm_80").command
+        assert ("FP_CONTRACT OFF" in source_text(func, "opencl")) == (func is found)
+
+
+def test_exported_kernels_of_gpus_say_how_they_are_compiled(tmp_path):
+    build(place(TERMS["a product of each term"]), "cuda").export(tmp_path)
+    assert "-fmad=false" in (tmp_path / "place.h").read_text()
 
 
 def marked(func, target="c"):

@@ -232,7 +232,7 @@ def _without_units(sch: Schedule, group: Group) -> dict[str, str]:
     names, refused = [name for name in (group.block, group.epilogue) if name is not None], {}
     blocks = [sch.state.block(name) for name in names]
     sizes = [int_value(it.extent) for it in blocks[0].spatial]
-    if len({*map(_outer, blocks)}) > 1 or 1 in sizes != [1] * len(sizes):
+    if len({*map(_outer, blocks)}) > 1 or {1} < set(sizes):
         for name in names:
             try:
                 library.in_axes(sch, name, merged=False)

@@ -9,6 +9,8 @@ from pathlib import Path
 from backends.c import compiler as cc
 from backends.cache import ObjectCache, default_cache, object_key
 from backends.cuda.emulator.signature import Kernels
+from backends.emit.rounding import FLAGS as ROUNDING_FLAGS
+from backends.emit.rounding import FOUND
 
 FOLDER = Path(__file__).parent
 
@@ -59,6 +61,7 @@ def compile_kernels(
     if checked:  # what lanes do in one step of a loop is one instruction
         source = LOOP.sub(r"\1 { TI_STEP(\2);", source)
     flags = CHECKED_FLAGS if checked else KERNEL_FLAGS
+    flags = (*flags, *(ROUNDING_FLAGS if FOUND in source else ()))
     return _compile(f"{source}\n{entries}", flags, next(iter(kernels)), cache, timeout)
 
 
