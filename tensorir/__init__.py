@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tensorir.analysis.dependence import same_slice as same_slice
     from tensorir.analysis.found_again import FOUND_AGAIN as FOUND_AGAIN
     from tensorir.analysis.independence import analyzer_of as analyzer_of
-    from tensorir.analysis.repeatable import compared as compared
+    from tensorir.analysis.repeatable import float_comparisons as float_comparisons
     from tensorir.analysis.repeatable import is_repeatable as is_repeatable
     from tensorir.annotations import Fits as Fits
     from tensorir.annotations import admitted as admitted
@@ -294,7 +294,7 @@ __all__ = lazy_names(
         "tensorir.func": "DECLARED PrimFunc",
         "tensorir.analysis.found_again": "FOUND_AGAIN",
         "tensorir.analysis.independence": "analyzer_of",
-        "tensorir.analysis.repeatable": "compared is_repeatable",
+        "tensorir.analysis.repeatable": "float_comparisons is_repeatable",
         "tensorir.verifier.inout": "fills with_declared",
         "tensorir.interpreter.interpret": "interpret interpret_source",
         "tensorir.numbers.intrin": "MATH REINTERPRET",

@@ -4,7 +4,6 @@ values: what has been computed in two places has to be rounded alike in both."""
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import lru_cache
 
 from schedule.analysis.numerics import order_matters
 from schedule.state import State
@@ -14,20 +13,15 @@ from tensorir import (
     Buffer,
     Expr,
     Load,
-    dtype,
+    float_comparisons,
     loads,
     read,
     stmt_exprs,
     walk,
-    walk_exprs,
     written,
 )
 
 EQUAL = ("==", "!=")
-COMPARED = (*EQUAL, "<", "<=", ">", ">=")
-
-EXPRESSIONS = 1024
-"""Of which is kept what they compare."""
 
 
 def looked_for(state: State, block: str) -> str | None:
@@ -64,14 +58,9 @@ def _reads(e: Expr, buffers: Collection[Buffer]) -> bool:
 
 def _compared(block: Block, given: Collection[Buffer]) -> list[tuple[Expr, Expr]]:
     """What is compared in a block; with limits that are given, only by `==`."""
-    pairs = [found for s in walk(block.body) for e in stmt_exprs(s) for found in _comparisons(e)]
-    limits = [any(isinstance(x, Load) and x.buffer in given for x in (a, b)) for _, a, b in pairs]
-    return [(a, b) for (op, a, b), is_limit in zip(pairs, limits) if op in EQUAL or not is_limit]
+    found = [c for s in walk(block.body) for e in stmt_exprs(s) for c in float_comparisons(e)]
+    return [(c.a, c.b) for c in found if c.op in EQUAL or not _has_limit(c, given)]
 
 
-@lru_cache(maxsize=EXPRESSIONS)
-def _comparisons(e: Expr) -> tuple[tuple[str, Expr, Expr], ...]:
-    """What is compared with another float that is no number, and by what."""
-    found = [p for p in walk_exprs(e) if isinstance(p, BinOp) and p.op in COMPARED]
-    floats = [(p.op, p.a, p.b) for p in found if dtype.is_float(dtype.element(p.a.dtype))]
-    return tuple(f for f in floats if all(s.variables or s.has_loads for s in f[1:]))
+def _has_limit(c: BinOp, given: Collection[Buffer]) -> bool:
+    return any(isinstance(side, Load) and side.buffer in given for side in c.operands)

@@ -84,14 +84,15 @@ def _seeker(store: Store, users: Sequence[Block]) -> str | None:
     to the last bit in each; None where there is none."""
     if sum(len(body_loads(user, store.buffer)) for user in users) < 2:
         return None
-    from tensorir import compared, is_repeatable  # few programs come so far
+    from tensorir import float_comparisons, is_repeatable  # few programs come so far
 
     def swap(e: Expr) -> Expr | None:
         return store.value if isinstance(e, Load) and e.buffer is store.buffer else None
 
     for user in users:
         whole = (e for stmt in walk(user.body) for e in stmt_exprs(stmt))
-        sides = {side: transform(side, swap) for e in whole for side in compared(e)}
+        pairs = (c.operands for e in whole for c in float_comparisons(e))
+        sides = {side: transform(side, swap) for pair in pairs for side in pair}
         if any(made is not side and not is_repeatable(made) for side, made in sides.items()):
             return user.name
     return None

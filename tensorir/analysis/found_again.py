@@ -8,14 +8,14 @@ ahead of them in one loop, and not in another one. So such a program is compiled
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from tensorir import dtype as dt
 from tensorir.analysis.block_accesses import written
-from tensorir.analysis.repeatable import is_repeatable
+from tensorir.analysis.repeatable import float_comparisons, is_repeatable
 from tensorir.buffer import Buffer
-from tensorir.expr import COMPARISONS, BinOp, Expr, Var
+from tensorir.expr import BinOp, Expr, Var
 from tensorir.func import PrimFunc
 from tensorir.stmt import Block, Let, Store
 from tensorir.visit import blocks, loads, stmt_exprs, variables, walk, walk_exprs
@@ -49,15 +49,8 @@ def found_again(func: PrimFunc) -> PrimFunc:
 
 
 def _compared(block: Block) -> list[tuple[Expr, Expr]]:
-    return [pair for s in walk(block.body) for e in stmt_exprs(s) for pair in _pairs(e)]
-
-
-def _pairs(e: Expr) -> Iterator[tuple[Expr, Expr]]:
-    """The floats that are compared with others that are no numbers."""
-    for part in walk_exprs(e):
-        if isinstance(part, BinOp) and part.op in COMPARISONS and dt.is_float(part.a.dtype):
-            if part.a is not part.b and all(s.variables or s.has_loads for s in part.operands):
-                yield part.a, part.b
+    found = (c for s in walk(block.body) for e in stmt_exprs(s) for c in float_comparisons(e))
+    return [(c.a, c.b) for c in found if c.a is not c.b]
 
 
 def _differ(a: Expr, b: Expr, values: Values) -> bool:

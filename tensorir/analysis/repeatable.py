@@ -18,7 +18,7 @@ EXACT = frozenset(("sqrt floor ceil trunc rint round fabs isnan isinf isfinite")
 """Functions of floats of which there is one right result, which all code for them gives."""
 
 EXPRESSIONS = 1024
-"""Of which is kept whether they are repeatable."""
+"""Of which is kept whether they are repeatable, and what they compare."""
 
 
 @lru_cache(maxsize=EXPRESSIONS)
@@ -38,12 +38,9 @@ def _is_product(e: Expr) -> bool:
     return isinstance(e, BinOp) and e.op == "*" and dt.is_float(e.dtype)
 
 
-def compared(e: Expr) -> list[Expr]:
-    """The floats that are compared in an expression with others that are no numbers."""
-    found: list[Expr] = []
-    for part in walk_exprs(e):
-        if isinstance(part, BinOp) and part.op in COMPARISONS and dt.is_float(part.a.dtype):
-            sides = (part.a, part.b)
-            if all(side.variables or side.has_loads for side in sides):
-                found.extend(sides)
-    return found
+@lru_cache(maxsize=EXPRESSIONS)
+def float_comparisons(e: Expr) -> tuple[BinOp, ...]:
+    """The comparisons in an expression of floats with others that are no numbers."""
+    found = [part for part in walk_exprs(e) if isinstance(part, BinOp) and part.op in COMPARISONS]
+    floats = [part for part in found if dt.is_float(dt.element(part.a.dtype))]
+    return tuple(p for p in floats if all(side.variables or side.has_loads for side in p.operands))
