@@ -82,6 +82,8 @@ class VectorEmitter(MaskEmitter):
         if name in self.declarations:
             return name
         loop = f"for (int i = 0; i < {lanes}; i++) r[i] = {lane};"
+        if lanes == 2:  # gcc writes two turns out before it looks for vectors
+            loop = f'_Pragma("GCC unroll 1") {loop}'
         body = f"    {result} r = {{0}};\n    {loop}\n    return r;"
         body = self.native_or(native, "    return $;", body)
         self.declarations[name] = f"{self.inline} {result} {name}({params}) {{\n{body}\n}}"

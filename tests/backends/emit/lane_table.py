@@ -70,8 +70,10 @@ def _computed_bits(dtype: str) -> int:
     return 32 if dtype in dt.STORAGE_ONLY else dt.bits(dtype)
 
 
-def text_of(cases: Sequence[Case], march: str, vectors: bool = True) -> str:
-    """One C text with a kernel k0, k1, ... for each case."""
+def text_of(
+    cases: Sequence[Case], march: str, vectors: bool = True, lanes: int | None = None
+) -> str:
+    """One C text with a kernel k0, k1, ... for each case, by vectors of so many lanes if given."""
     target = resolve(f"c -march={march} -threads=1")
     emitter, kernels = None, []
     for number, case in enumerate(cases):
@@ -79,7 +81,8 @@ def text_of(cases: Sequence[Case], march: str, vectors: bool = True) -> str:
         (loop,) = sch.get_loops("out")
         if vectors:
             assert target.vector_bits is not None
-            sch.vectorize(sch.split(loop, [None, VECTORS * case.lanes(target.vector_bits)])[1])
+            factor = lanes or VECTORS * case.lanes(target.vector_bits)
+            sch.vectorize(sch.split(loop, [None, factor])[1])
         following = CEmitter(lower(sch.func, target), target)
         if emitter is not None:
             following.follow(emitter)
@@ -89,14 +92,16 @@ def text_of(cases: Sequence[Case], march: str, vectors: bool = True) -> str:
     return "\n\n".join([emitter.prelude(), *kernels])
 
 
-def assembled(text: str, march: str, store: ObjectCache, level: str = "-O2") -> tuple[str, Path]:
+def assembled(
+    text: str, march: str, store: ObjectCache, level: str = "-O2", flags: Sequence[str] = ()
+) -> tuple[str, Path]:
     """The assembly that gcc makes of a text, and the object of it."""
-    made = made_by_gcc(store, text, *FLAGS, level, f"-march={march}", "-S").read_text()
+    made = made_by_gcc(store, text, *FLAGS, *flags, level, f"-march={march}", "-S").read_text()
     return made, made_by_gcc(store, made, "-shared", language="assembler")
 
 
-def instructions(assembly: str) -> dict[str, float]:
-    """By kernel, the instructions in its loop for one register of elements.
+def instructions(assembly: str, vectors: int = VECTORS) -> dict[str, float]:
+    """By kernel, the instructions in its loop for one register of elements, of so many in a turn.
 
     Infinity for a kernel whose loop has loops in it or calls: those are loops over the lanes.
     """
@@ -113,7 +118,7 @@ def instructions(assembly: str) -> dict[str, float]:
             continue
         start, end = loops[0]
         inside = [s for s in lines[start:end] if s.startswith("\t") and s[1] != "."]
-        found[name] = len(inside) / VECTORS
+        found[name] = len(inside) / vectors
     return found
 
 
