@@ -186,6 +186,9 @@ def test_rows_beside_tvm_are_taken_up_again(tmp_path):
     some = metaschedule._section(["a"], known, options)
     assert len(some.lines) == 1 and [kept["name"] for kept in some.data["rows"]] == ["a", "b"]
     assert some.notes[1].startswith("Not run: matmul 512, ")
+    more = metaschedule._section(["a"], known, Namespace(**{**vars(options), "theirs": 256}))
+    assert (section.mark, section.file) == ("tuner-tvm", "metaschedule.json")
+    assert (more.mark, more.file) == ("tuner-tvm-256", "metaschedule-256.json")
     assert len(metaschedule.ROWS) == 12 and len({r.name for r in metaschedule.ROWS}) == 12
 
 

@@ -6,7 +6,8 @@ TVM is installed into .venv-tvm, an environment of its own. Six operators of the
 nobody has a library for; each tuner is a process and begins with an empty database. All kernels
 are compared with NumPy's float64 and timed in turns in one run, as in `benchmarks.peers`.
 A row is stored when it is finished, and the same command goes on with the next; leave the machine
-alone: one to two minutes a row with 64 trials.
+alone: one to two minutes a row with 64 trials, up to 26 with `--theirs 256`, which has a table and a
+file of its own.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from benchmarks.tuner.section import RESULTS, ROOT, Section, chosen, parser_of, 
 
 TVM = "tvm"
 ENVIRONMENT = ROOT / ".venv-tvm"
-FILE = "metaschedule.json"
+NAME = "metaschedule"
 
 SUITE = (
     matmul(512), linear(128, 3072, 768, "relu"), conv(64, 64, 3, 56), elementwise(1 << 22),
@@ -56,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     names = chosen(list(rows), options.only)
     if options.quick:
         options.trials = options.theirs = min(options.trials, 4)
-    path = options.json or RESULTS / ("metaschedule-quick.json" if options.quick else FILE)
+    path = options.json or RESULTS / _file(options)
     options.json = path
     known = {} if options.anew or options.quick else _stored(path, options)
     missing = [name for name in names if name not in known]
@@ -129,6 +130,16 @@ def _data(known: Mapping[str, Any], options: argparse.Namespace) -> dict[str, An
     }  # fmt: skip
 
 
+def _more(options: argparse.Namespace) -> str:
+    """What tells a table where TVM has more trials than ours from that with as many: "-256"."""
+    theirs = options.theirs or options.trials
+    return "" if theirs == options.trials else f"-{theirs}"
+
+
+def _file(options: argparse.Namespace) -> str:
+    return f"{NAME}-quick.json" if options.quick else f"{NAME}{_more(options)}.json"
+
+
 def _timing(row: Mapping[str, Any], name: str) -> Timing | None:
     blocks = row["times"].get(name)
     return None if blocks is None else Timing(tuple(blocks[0]), blocks[1])
@@ -172,7 +183,8 @@ def _section(
     data = _data(known, options)
     title = "beside MetaSchedule: tuned kernels, interleaved, and seconds of both tuners"
     cells = [_cells(row) for row in rows]
-    return Section("tuner-tvm", FILE, title, HEADER, cells, data, notes, failed)
+    mark = f"tuner-tvm{_more(options)}"
+    return Section(mark, _file(options), title, HEADER, cells, data, notes, failed)
 
 
 def _parser() -> argparse.ArgumentParser:
