@@ -6,8 +6,8 @@ TVM is installed into .venv-tvm, an environment of its own. Six operators of the
 nobody has a library for; each tuner is a process and begins with an empty database. All kernels
 are compared with NumPy's float64 and timed in turns in one run, as in `benchmarks.peers`.
 A row is stored when it is finished, and the same command goes on with the next; leave the machine
-alone: one to two minutes a row with 64 trials, up to 26 with `--theirs 256`, which has a table and a
-file of its own.
+alone: one to two minutes a row with 64 trials, up to 26 with `--theirs 256`, which has a table and
+a file of its own.
 """
 
 from __future__ import annotations
