@@ -16,6 +16,7 @@ from schedule.primitive import REGISTRY, check_arguments, method, run
 from schedule.renaming import renamed_steps
 from schedule.services import service
 from schedule.state import BlockRef, LoopRef, State
+from schedule.step_memory import remembered
 from schedule.trace import Trace
 from tensorir import (
     PrimFunc,
@@ -31,7 +32,6 @@ from tensorir import (
 if TYPE_CHECKING:
     from schedule.module import Module
     from schedule.requests.moves import Explanation, LegalCall
-    from schedule.step_memory import StepMemory
 
 T = TypeVar("T")
 Query = Callable[[State, str], list[str]]
@@ -60,7 +60,7 @@ class Schedule:
         self._definition, self._debug = func, debug
         self._generator: random.Random | int = seed
         self._history: tuple[tuple[State, Trace], ...] = ((state, Trace()),)
-        self._memory: StepMemory | None = None
+        self._remembers = False
 
     split = method(p.split)
     fuse = method(p.fuse)
@@ -185,7 +185,7 @@ class Schedule:
         """An independent schedule at the same point; costs nothing, the states are shared."""
         other = object.__new__(Schedule)
         other._definition, other._history = self._definition, self._history
-        other._debug, other._memory = self._debug, self._memory
+        other._debug, other._remembers = self._debug, self._remembers
         other._generator = copy.copy(self._generator)
         return other
 
@@ -203,17 +203,13 @@ class Schedule:
         """From now on this schedule and its copies remember what primitives made of their states.
 
         Copies that begin with the same steps share the states, as the candidates of a search do;
-        that costs memory for the last thousands of different steps.
+        that costs memory for the last thousands of different steps of all schedules.
         """
-        from schedule.step_memory import StepMemory
-
-        self._memory = StepMemory()
+        self._remembers = True
 
     def run_primitive(self, name: str, args: dict[str, Any]) -> tuple[State, Any]:
         """What a primitive makes of the present state; called by the primitives' methods."""
-        if self._memory is None:
-            return run(self.state, name, args)
-        return self._memory.run(self.state, name, args)
+        return (remembered if self._remembers else run)(self.state, name, args)
 
     def undo(self, steps: int = 1) -> None:
         """Take back the last primitives; ScheduleError if there were fewer."""

@@ -9,7 +9,7 @@ import pytest
 from autotune.rules import make_space
 from schedule import Schedule, ScheduleError
 from schedule.state import BlockRef, LoopRef
-from schedule.step_memory import StepMemory, _frozen
+from schedule.step_memory import STEPS, _Arguments, _made
 from tensorir import Target, device_of, te
 
 
@@ -54,17 +54,19 @@ def test_a_changed_answer_changes_no_other(matmul):
 def test_arguments_of_other_types_are_other_arguments():
     pairs = ((1, True), (1, 1.0), ("i", LoopRef("i")), (LoopRef("i"), BlockRef("i")), ([1], 1))
     for a, b in pairs:
-        assert _frozen({"x": a}) != _frozen({"x": b})
-    assert _frozen({"x": [1, ("a", None)]}) == _frozen({"x": [1, ("a", None)]})
+        assert _Arguments({"x": a}) != _Arguments({"x": b})
+    assert _Arguments({"x": [1, ("a", None)]}) == _Arguments({"x": [1, ("a", None)]})
 
 
-def test_the_oldest_steps_are_forgotten(matmul):
-    memory, sch = StepMemory(limit=2), Schedule(matmul())
-    for factor in (2, 3, 4, 2):
-        memory.run(sch.state, "split", {"loop": "i", "factors": [None, factor]})
-    assert memory.hits == 0
-    memory.run(sch.state, "split", {"loop": "i", "factors": [None, 4]})
-    assert memory.hits == 1
+def test_all_schedules_share_one_memory_with_a_bound(matmul):
+    """What a process keeps does not grow with the programs that it tunes."""
+    _made.cache_clear()
+    for _ in range(3):
+        sch = Schedule(matmul())
+        sch.remember_steps()
+        for loop in "ij":
+            sch.copy().split(loop, [None, 4])
+    assert _made.cache_info()[:] == (0, 6, STEPS, 6)
 
 
 def test_candidates_are_what_they_are_without(matmul):
