@@ -186,7 +186,7 @@ def _aim(point: Point, e: Expr, up: bool) -> None:
             point.values[e] = high
     elif isinstance(e, BinOp) and e.op == "%":
         size = int_value(e.b)
-        if up and size is not None:
+        if up and size is not None and size > 0:
             _fill(point, plain_form(e.a), size)
     elif isinstance(e, BinOp):
         factor = int_value(e.b)

@@ -18,6 +18,9 @@ def contract(a: Array, b: Array, sizes: tuple[int, ...], axes: tuple[int, ...]) 
     """
     rank = len(sizes)
     a, b = _expand(a, rank), _expand(b, rank)
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):  # a term of 0 times infinity is no 0
+        whole = tuple(size if d in axes else 1 for d, size in enumerate(sizes))
+        a, b = (np.broadcast_to(x, np.broadcast_shapes(x.shape, whole)) for x in (a, b))
     in_a = [a.shape[d] != 1 for d in range(rank)]
     in_b = [b.shape[d] != 1 for d in range(rank)]
     scale = math.prod(sizes[d] for d in axes if not in_a[d] and not in_b[d])

@@ -85,6 +85,15 @@ def test_remainders_that_say_nothing_part_nothing():
         assert found == plain and [extent for _, extent, *_ in found] == [48, 32, 8]
 
 
+@pytest.mark.parametrize("by", [0, -1, -2])
+@pytest.mark.parametrize("digit", [lambda e, by: e // by, lambda e, by: e % by])
+def test_quotients_by_no_size_part_nothing(digit, by):
+    a, k = te.placeholder((8, 8)), te.reduce_axis(8, name="k")
+    sums = te.compute((8,), lambda i: te.sum(a[i, te.clip(digit(k, by), 0, 7)] * a[i, k], axis=k))
+    (found,) = contractions(te.create_prim_func([a, sums]))
+    assert [axis.extent for axis in found.axes] == [8, 8]
+
+
 def test_terms_are_merged_in_the_order_of_the_sums_only():
     """As one axis, k2 * 8 + k1 would be summed in another order."""
     a, b = te.placeholder((32, 8, 16), name="a"), te.placeholder((8, 16, 48), name="b")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tensorir.arith import Analyzer
@@ -25,6 +27,7 @@ from tensorir.expr import (
 )
 from tensorir.text.printer import format_expr
 from tensorir.visit import walk_exprs
+from tests.tensorir.arith_oracle import box, evaluate, restrict
 
 I, J, K, F, N, M, R = (Var(name) for name in ("i", "j", "k", "f", "n", "m", "r"))  # noqa: E741
 I0, I1, X = Var("i_0"), Var("i_1"), Var("x", "float32")
@@ -341,6 +344,21 @@ def test_division_by_zero_is_left_alone() -> None:
     for e in (I // 0, I % 0, (I // 0) * 2 + I % 0):
         assert Analyzer({I: 4}).bounds(e) == (None, None)
         assert Analyzer({I: 4}).simplify(e).dtype == "int64"
+
+
+@pytest.mark.parametrize("by", [0, -1, -3])
+@pytest.mark.parametrize("digit", [lambda e, by: e // by, lambda e, by: e % by])
+def test_what_is_known_of_quotients_by_no_size(digit: Callable[[Expr, int], Expr], by: int) -> None:
+    """As of loops of a size that is 0, which never run: bounds are looked for at points."""
+    atoms = [digit(e, by) for e in (I, I + J * 2)]
+    for said in (a * 6 + J < limit for a in atoms for limit in (0, 3)):
+        analyzer = Analyzer({I: 5, J: 4}).assuming(said)
+        for asked in (f for a in atoms for f in (a, a * 2 + J, I - a)):
+            low, high = analyzer.bounds(asked)
+            env = restrict(box({I: range(5), J: range(4)}), said)
+            values = evaluate(asked, env)
+            assert not values.size or low is None or low <= values.min()
+            assert not values.size or high is None or values.max() <= high
 
 
 def test_contradictions_do_not_crash() -> None:

@@ -226,19 +226,24 @@ def test_loop_kinds_do_not_matter():
     agree(parallel, normal(4, 4), normal(4, 4))
 
 
+@pytest.mark.parametrize("special", [(), (0.0, np.inf), (-np.inf, np.inf, np.nan)])
 @pytest.mark.parametrize("seed", range(20))
-def test_contract_is_einsum(seed):
+def test_contract_is_einsum(seed, special):
+    """Of infinities, too, each term is a product, whatever could be taken out of the sum."""
     rng = np.random.default_rng(seed)
     sizes = tuple(int(n) for n in rng.integers(1, 4, size=5))
     axes = tuple(d for d in range(5) if rng.random() < 0.5)
     a, b = (
         rng.normal(size=[n if rng.random() < 0.6 else 1 for n in sizes]) for _ in range(2)
     )
-    full = np.broadcast_to(a, sizes) * np.broadcast_to(b, sizes)
-    got = np.broadcast_to(
-        contract(a, b, sizes, axes), [1 if d in axes else n for d, n in enumerate(sizes)]
-    )
-    np.testing.assert_allclose(got, full.sum(axis=axes, keepdims=True))
+    for x in (a, b):
+        if special:
+            x[rng.random(x.shape) < 0.2] = rng.choice(special)
+    kept = [1 if d in axes else n for d, n in enumerate(sizes)]
+    with np.errstate(invalid="ignore"):
+        full = np.broadcast_to(a, sizes) * np.broadcast_to(b, sizes)
+        got = np.broadcast_to(contract(a, b, sizes, axes), kept)
+        np.testing.assert_allclose(got, full.sum(axis=axes, keepdims=True))
 
 
 # random graphs

@@ -39,7 +39,6 @@ from tensorir import (
     BinOp,
     Block,
     Buffer,
-    Const,
     Expr,
     IterKind,
     Load,
@@ -253,13 +252,14 @@ def _digits(node: Block, place: int, found: Sequence[Load | Store]) -> list[_Par
 
 def _cut(part: Expr, var: Var) -> int | None:
     """Where a quotient or a remainder of a variable, or of quotients of it, parts it."""
-    if not isinstance(part, BinOp) or not isinstance(part.b, Const):
+    number = int_value(part.b) if isinstance(part, BinOp) else None
+    if not isinstance(part, BinOp) or number is None or number < 1:
         return None
     if part.a is var:
-        return int(part.b.value)
+        return number
     inner = part.a if isinstance(part.a, BinOp) else None
     before = _cut(inner, var) if inner is not None and inner.op == "//" else None
-    return None if before is None else before * int(part.b.value)
+    return None if before is None else before * number
 
 
 class _Reader:
