@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tensorir.analysis.dependence import same_slice as same_slice
     from tensorir.analysis.found_again import FOUND_AGAIN as FOUND_AGAIN
     from tensorir.analysis.independence import analyzer_of as analyzer_of
+    from tensorir.analysis.repeatable import Comparison as Comparison
     from tensorir.analysis.repeatable import float_comparisons as float_comparisons
     from tensorir.analysis.repeatable import is_repeatable as is_repeatable
     from tensorir.annotations import Fits as Fits
@@ -294,7 +295,7 @@ __all__ = lazy_names(
         "tensorir.func": "DECLARED PrimFunc",
         "tensorir.analysis.found_again": "FOUND_AGAIN",
         "tensorir.analysis.independence": "analyzer_of",
-        "tensorir.analysis.repeatable": "float_comparisons is_repeatable",
+        "tensorir.analysis.repeatable": "Comparison float_comparisons is_repeatable",
         "tensorir.verifier.inout": "fills with_declared",
         "tensorir.interpreter.interpret": "interpret interpret_source",
         "tensorir.numbers.intrin": "MATH REINTERPRET",
@@ -305,9 +306,7 @@ __all__ = lazy_names(
         "tensorir.passes.gpu.written_out": "WRITTEN_OUT calls_written",
         "tensorir.passes.facts.intervals": "Intervals",
         "tensorir.passes.facts.lifetimes": "keeps_to_itself",
-        "tensorir.passes.facts.registers": (
-            "ADDRESSES ample_registers sum_bytes thread_registers"
-        ),
+        "tensorir.passes.facts.registers": ("ADDRESSES ample_registers sum_bytes thread_registers"),
         "tensorir.passes.lower": "lower",
         "tensorir.passes.lower_prefetch": "is_made_in prefetch_region",
         "tensorir.passes.partition_loops": "copies_of_body",

@@ -8,9 +8,9 @@ from collections.abc import Collection
 from schedule.analysis.numerics import order_matters
 from schedule.state import State
 from tensorir import (
-    BinOp,
     Block,
     Buffer,
+    Comparison,
     Expr,
     Load,
     float_comparisons,
@@ -62,5 +62,5 @@ def _compared(block: Block, given: Collection[Buffer]) -> list[tuple[Expr, Expr]
     return [(c.a, c.b) for c in found if c.op in EQUAL or not _has_limit(c, given)]
 
 
-def _has_limit(c: BinOp, given: Collection[Buffer]) -> bool:
-    return any(isinstance(side, Load) and side.buffer in given for side in c.operands)
+def _has_limit(c: Comparison, given: Collection[Buffer]) -> bool:
+    return any(isinstance(side, Load) and side.buffer in given for side in (c.a, c.b))

@@ -91,7 +91,7 @@ def _seeker(store: Store, users: Sequence[Block]) -> str | None:
 
     for user in users:
         whole = (e for stmt in walk(user.body) for e in stmt_exprs(stmt))
-        pairs = (c.operands for e in whole for c in float_comparisons(e))
+        pairs = ((c.a, c.b) for e in whole for c in float_comparisons(e))
         sides = {side: transform(side, swap) for pair in pairs for side in pair}
         if any(made is not side and not is_repeatable(made) for side, made in sides.items()):
             return user.name
@@ -128,4 +128,3 @@ def _inline(stmt: Stmt, store: Store, state: State) -> Stmt:
         return None
 
     return map_exprs(stmt, lambda e: transform(e, rule, memo))
-

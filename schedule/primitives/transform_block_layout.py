@@ -54,7 +54,7 @@ def transform_block_layout(
         - the map has one parameter per variable, and gives integers from 0 on, with bounds
         - the map sends different instances to different places, in digits that tell them
         - no result of the map mixes variables of a reduction with others
-        - every new place of a reduction has an instance
+        - every new place of a reduction has an instance, and one of its variables is kept
     """
     node = state.block(block)
     around = _own_loops(state, node)
@@ -125,6 +125,13 @@ def _moved(state: State, node: Block, layout: Layout) -> tuple[Block, list[Expr]
             f"{part!r} of the index map mixes variables of the reduction with others",
         )
         made.append(IterVar(axis, size, kinds.pop(), const(0)))
+    require(
+        not node.is_reduction or any(it.kind is IterKind.REDUCE for it in made),
+        node.name,
+        f"no result of the index map has a variable of the reduction {node.name!r}, over which it "
+        "starts and sums",
+        "keep one, also of a single value",
+    )
     values = old_values(iters, axes, layout)
     analyzer = state.analyzer()
     for it in made:

@@ -24,10 +24,20 @@ TERMS = {
     "a product of each term": lambda i, k: A[i, k] * B[i, k] + S[k],
     "a function": lambda i, k: te.exp(A[i, k]) * B[i, k],
 }
+
+
+def whole(value):
+    return (value * 1e6).astype("int64")
+
+
 FINDS = {
     "==": lambda value, top: value == top,
     ">=": lambda value, top: value >= top,
     "not <": lambda value, top: te.if_then_else(value < top, False, True),
+    "no difference": lambda value, top: top - value == 0,
+    "no distance": lambda value, top: te.abs(value - top) <= 0,
+    "the larger one": lambda value, top: te.max(value, top) == value,
+    "equal integers": lambda value, top: whole(value) == whole(top),
 }
 
 
@@ -73,9 +83,10 @@ def marked(func, target="c"):
     return FOUND_AGAIN in lower(default_schedule(func, target).func, resolve(target)).attrs
 
 
+@pytest.mark.parametrize("finds", FINDS)
 @pytest.mark.parametrize("term", TERMS)
-def test_who_looks_for_what_may_be_contracted_is_marked(term):
-    func = place(TERMS[term])
+def test_who_looks_for_what_may_be_contracted_is_marked(term, finds):
+    func = place(TERMS[term], FINDS[finds])
     assert marked(func)
     assert "rounded twice" in source_text(func)
 

@@ -173,3 +173,7 @@ class TestRefuses:
         words = "places without an instance of the reduction 'C'"
         refused(sch.transform_block_layout, "C", "i, j, k: i, j, k // 3, k % 3", match=words)
         refused(sch.transform_block_layout, "C", "i, j, k: i // 4, j, k, i % 4", match=words)
+        words = "no result of the index map has a variable of the reduction 'C'"
+        sch = Schedule(product(8, 12, 1))
+        refused(sch.transform_block_layout, "C", "i, j, k: i, j", match=words)
+        refused(sch.transform_block_layout, "C", "i, j, k: j, i, 0", match=words)
