@@ -31,38 +31,12 @@ MOST_READ = 3
 
 def make_nest(sch: Schedule, c: Contraction, plan: NestPlan) -> None:
     """Schedule a contraction, its elementwise user and its padding. ScheduleError if refused."""
-    _Nest(sch, c, plan).run()
+    Nest(sch, c, plan).run()
 
 
-def lay_out_inner_nest(sch: Schedule, c: Contraction, plan: NestPlan) -> None:
-    """Give the sums of a contraction, and the intermediate that its stage `c.last` copies them to,
-    a dimension for each axis in order, the lane last: what comes before `place_inner_nest`."""
-    nest = _Nest(sch, c, plan)
-    for stage in (c.last, c.block):
-        nest.lay_out(stage, [stage], None)
-
-
-def place_inner_nest(
-    sch: Schedule, c: Contraction, plan: NestPlan, where: LoopRef, makers: Sequence[str] = ()
-) -> None:
-    """Compute the part of a contraction that a loop needs inside of that loop: what the users of
-    `c.last` read there. Blocks `makers` of its operands move there, too.
-
-    The plan is one of the whole contraction in one task, its loops in order; what it says of tiles
-    is for `cut_inner_nest`. ScheduleError if refused.
-    """
-    for block in (c.last, c.block, *makers):
-        sch.compute_at(block, where)
-    _Nest(sch, c, plan).align_sums()
-
-
-def cut_inner_nest(sch: Schedule, c: Contraction, plan: NestPlan) -> None:
-    """Cut what `place_inner_nest` has placed into register tiles. ScheduleError if refused."""
-    _Nest(sch, c, plan).sums_in_tiles(c.last)
-
-
-class _Nest:
-    """The steps, in order."""
+class Nest:
+    """The steps, in order. Of a contraction inside of a loop of another nest, which its plan takes
+    for one task, these are `lay_out_inner`, `place_inner` and `cut_inner`."""
 
     def __init__(self, sch: Schedule, c: Contraction, plan: NestPlan) -> None:
         self.sch, self.c, self.plan = sch, c, plan
@@ -88,6 +62,23 @@ class _Nest:
             self.copy(source, task)
         if task is not None and plan.threads:
             sch.parallel(task)
+
+    def lay_out_inner(self) -> None:
+        """Give the sums, and the intermediate that the stage `c.last` copies them to, a dimension
+        for each axis in order, the lane last."""
+        for stage in (self.c.last, self.c.block):
+            self.lay_out(stage, [stage], None)
+
+    def place_inner(self, where: LoopRef, makers: Sequence[str] = ()) -> None:
+        """Compute what the users of `c.last` read in a loop inside of that. Blocks `makers` of the
+        operands move there, too."""
+        for block in (self.c.last, self.c.block, *makers):
+            self.sch.compute_at(block, where)
+        self.align_sums()
+
+    def cut_inner(self) -> None:
+        """Cut what has its place into register tiles."""
+        self.sums_in_tiles(self.c.last)
 
     def run_in_place(self) -> LoopRef | None:
         """In a step of a scan, where others read them in the same loop, sums are where they are."""

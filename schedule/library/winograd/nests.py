@@ -9,7 +9,7 @@ from schedule.library.contraction.axes import FAR, Contraction
 from schedule.library.contraction.copies import turn
 from schedule.library.contraction.find import find_contraction
 from schedule.library.contraction.laid_out import LaidOut
-from schedule.library.contraction.nest import cut_inner_nest, lay_out_inner_nest, place_inner_nest
+from schedule.library.contraction.nest import Nest
 from schedule.library.contraction.places import store_of
 from schedule.library.contraction.plan import NestPlan
 from schedule.library.tile import split_at_most
@@ -53,7 +53,7 @@ def make_winograd(sch: Schedule, found: Winograd, plan: WinogradPlan) -> None:
     _check(found, plan)
     scheduler = _Winograd(sch, found, plan)
     scheduler.lay_out()
-    scheduler.by_rows() if plan.rows else scheduler.by_channels()
+    scheduler.make()
 
 
 def _check(found: Winograd, plan: WinogradPlan) -> None:
@@ -80,10 +80,8 @@ class _Winograd:
         self.sch, self.found, self.plan = sch, found, plan
         self.windows = range(len(found.outputs))
         self.filter_lanes = min(plan.lanes, plan.panel)
-        stages = stages_of(sch, found)
-        self.strips, self.pad, self.products = stages.strips, stages.pad, stages.products
-        *self.halves, self.input = stages.inputs
-        *self.rows, self.out = stages.results
+        self.strips, self.pad, inputs, self.products, results = stages_of(sch, found)
+        (*self.halves, self.input), (*self.rows, self.out) = inputs, results
         self.last = self.out
         self.writer = ""
 
@@ -112,7 +110,7 @@ class _Winograd:
             self.out.put_in_lanes("f", self.filter_lanes)
         c = find_contraction(sch, self.products.name, self.writer)
         self.sums, self.points = self.nest(c)
-        lay_out_inner_nest(sch, *self.sums)
+        self.sums.lay_out_inner()
 
     def lay_out_image(self) -> None:
         """A copy of the rows of each row of tiles with channels in the lanes, unless they are."""
@@ -145,37 +143,30 @@ class _Winograd:
 
     # nests
 
-    def by_rows(self) -> None:
-        """Each task takes some rows of tiles through all stages."""
+    def make(self) -> None:
+        """Each task takes some rows of tiles through all stages; or threads share the channels, and
+        after that the filters."""
         sch, found, plan = self.sch, self.found, self.plan
         others, windows, k = self.result_loops()
-        task, windows[0] = sch.split(windows[0], [None, found.outputs[0] * plan.rows])
-        share, k = split_at_most(sch, k, -(-found.filters // plan.shares))
+        if plan.rows:
+            task, windows[0] = sch.split(windows[0], [None, found.outputs[0] * plan.rows])
+            share, k = split_at_most(sch, k, -(-found.filters // plan.shares))
+            tasks, inside = [*others, task, share], list[LoopRef]()
+        else:
+            task, k = split_at_most(sch, k, plan.panel)
+            tasks, inside = [task], others
         kb, k = split_at_most(sch, k, self.filter_lanes)
-        sch.reorder(*others, task, share, kb, *windows, k)
-        task = sch.fuse(*others, task, share)
+        sch.reorder(*tasks, *inside, kb, *windows, k)
+        task = sch.fuse(*tasks) if plan.rows else task
         sch.parallel(task)
-        self.transform_output(kb)
-        if self.last is not self.out:
-            self.write_back(windows, k)
-        self.multiply(task, (self.input.name,))
-        self.transform_input()
-        cut_inner_nest(sch, *self.sums)
-
-    def by_channels(self) -> None:
-        """Threads share the channels, and after that the filters."""
-        sch = self.sch
-        others, windows, k = self.result_loops()
-        task, k = split_at_most(sch, k, self.plan.panel)
-        kb, k = split_at_most(sch, k, self.filter_lanes)
-        sch.reorder(task, *others, kb, *windows, k)
         self.transform_output(kb)
         if self.last is not self.out:
             self.write_back(windows, k)
         self.multiply(task)
-        sch.parallel(self.transform_input())
-        sch.parallel(task)
-        cut_inner_nest(sch, *self.sums)
+        channels = self.transform_input()
+        if not plan.rows:
+            sch.parallel(channels)
+        self.sums.cut_inner()
 
     def result_loops(self) -> tuple[list[LoopRef], list[LoopRef], LoopRef]:
         """The loops of what writes the result: over what is neither window nor filter, over the
@@ -223,13 +214,14 @@ class _Winograd:
             row = sch.fuse(*plane)  # else a vector would reach into rows of the next task
         turn(sch, row, k, lanes)
 
-    def multiply(self, where: LoopRef, makers: tuple[str, ...] = ()) -> None:
-        """The products of all tiles in `where`, which are still to be cut into tiles."""
-        place_inner_nest(self.sch, *self.sums, where, makers)
+    def multiply(self, where: LoopRef) -> None:
+        """The products of all tiles in `where`, which are still to be cut into tiles, with what
+        makes the image of some rows."""
+        self.sums.place_inner(where, [self.input.name] if self.plan.rows else [])
         buffer = store_of(self.sch, self.writer).buffer.name
         self.spread(self.writer, str(buffer), self.points)
 
-    def nest(self, c: Contraction) -> tuple[tuple[Contraction, NestPlan], int]:
+    def nest(self, c: Contraction) -> tuple[Nest, int]:
         """The products, their nest, and where in its order the points of a tile are."""
         node = self.sch.state.block(c.block)
         indices = store_of(self.sch, c.block).indices
@@ -248,7 +240,7 @@ class _Winograd:
         whole = tuple(c.axes[n].extent or FAR for n in c.spatial)
         steps = c.written  # the sums keep their order
         plan = NestPlan(lane, self.plan.lanes, tuple(size), whole, steps, order, threads=False)
-        return (c, plan), order.index(points)
+        return Nest(self.sch, c, plan), order.index(points)
 
     def transform_input(self) -> LoopRef:
         """B^T d B, a vector of channels at a time; returns the loop over those."""

@@ -64,21 +64,13 @@ class Winograd:
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Stages:
-    """The stages with what each of their dimensions is: "p", "t" and "y" with the number of a
-    window are points of a tile, tiles, and sums of a tile, "x" what is no tile yet; "c" are
+def stages_of(
+    sch: Schedule, found: Winograd
+) -> tuple[LaidOut, LaidOut, tuple[LaidOut, ...], LaidOut, tuple[LaidOut, ...]]:
+    """The strips, the pad, the inputs, the products and the results of a program in which nothing
+    was laid out otherwise, with what each of their dimensions is: "p", "t" and "y" with the number
+    of a window are points of a tile, tiles, and sums of a tile, "x" what is no tile yet; "c" are
     channels, "f" filters, "d" and "s" what else image and sums have."""
-
-    strips: LaidOut
-    pad: LaidOut
-    inputs: tuple[LaidOut, ...]
-    products: LaidOut
-    results: tuple[LaidOut, ...]
-
-
-def stages_of(sch: Schedule, found: Winograd) -> Stages:
-    """The stages of a program in which nothing was laid out otherwise."""
     count = len(found.outputs)
     others = [f"d{n}" for n in range(store_of(sch, found.pad).buffer.ndim - count - 1)]
     others[found.channel] = "c"
@@ -92,7 +84,7 @@ def stages_of(sch: Schedule, found: Winograd) -> Stages:
     inputs = [[*others, *before[w], *raw[w:]] for w in range(count - 1)]
     results = [[*rest, *after[w], *points[w + 1 :], *tiles[w + 1 :]] for w in range(count - 1)]
     strips = [*others, "x0"] if count == 1 else [*others, "t0", "y0", *raw]
-    return Stages(
+    return (
         LaidOut(sch, found.strips, strips),
         LaidOut(sch, found.pad, [*others, "t0", "y0", *raw]),
         tuple(map(partial(LaidOut, sch), found.inputs, [*inputs, [*points, *others, *tiles]])),
