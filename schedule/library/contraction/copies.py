@@ -41,10 +41,9 @@ def pack(sch: Schedule, c: Contraction, what: Pack, steps: tuple[int, ...], para
         operand = with_own_buffer(sch, c, what.operand)
         maker = operand.pad
     (load,) = _read(sch, c, operand)
-    indices = load.indices
     own = digits_read(sch.state.block(c.block), c, load, sch.state.analyzer())
     rest: list[tuple[int, str]] = []  # what else is read, with the step that it belongs to
-    for at in range(len(indices)):
+    for at in range(len(load.indices)):
         if not any(text.split()[0] == f"d{at}" for text in own.values()):
             used = [steps.index(n) for n in steps if operand.dims[at][n] != 0]
             rest.append((min(used, default=-1), f"d{at}"))
@@ -60,11 +59,11 @@ def pack(sch: Schedule, c: Contraction, what: Pack, steps: tuple[int, ...], para
     dims = [f"({value}) // {what.width}", *(text for _, text in rest), f"({value}) % {what.width}"]
     copier = str(sch.cache_read(c.block, operand.buffer, "global"))
     whole = axis.extent is not None and axis.extent % what.width == 0 and _fills(operand, own)
-    text = f"{', '.join(f'd{n}' for n in range(len(indices)))}: {', '.join(dims)}"
+    text = f"{', '.join(f'd{n}' for n in range(len(load.indices)))}: {', '.join(dims)}"
     sch.transform_layout(copier, store_of(sch, copier).buffer.name, text, None if whole else 0)
     if maker is not None:
         sch.compute_inline(maker)
-    last = f"d{len(indices) - 1}"
+    last = f"d{len(load.indices) - 1}"
     row = next((at for at, (_, text) in enumerate(rest, 1) if text.startswith(last)), 0)
     _finish(sch, copier, row, parallel)
     return copier
@@ -185,8 +184,7 @@ def _in_vectors(sch: Schedule, loop: LoopRef, whole: int = 1) -> None:
     """As many iterations of a loop at a time as `LONGEST` allows, and the rest; runs of `whole`
     iterations, of which there may be more, are one element of an outer dimension: vectors end
     where these do, so that what they write is a box and can be proved to be all that is read."""
-    extent = sch.state.loop(loop).const_extent
-    most = LONGEST
+    extent, most = sch.state.loop(loop).const_extent, LONGEST
     if 1 < whole <= LONGEST:
         step = lcm(whole, BLOCK)
         most = LONGEST // step * step or LONGEST // whole * whole

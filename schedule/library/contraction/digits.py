@@ -20,21 +20,26 @@ def axes_read(node: Block, c: Contraction, load: Load, analyzer: Analyzer) -> fr
 
 def digits_read(node: Block, c: Contraction, load: Load, analyzer: Analyzer) -> dict[Digit, str]:
     """The digits that dimensions of an operand are, by themselves or as whole variables, as parts
-    of the dimensions d0, d1, ...; `node` is the block of the contraction."""
+    of the dimensions d0, d1, ...; of dimensions that have a digit in common the one with most of
+    them tells of all of its, and a copy keeps the others. `node` is the contraction's block."""
     iters = node.iters
     for it in iters:  # an index may be a variable only where these end
         analyzer.bind(it.var, it.extent)
     units: dict[Var, Expr] = {it.var: const(0) for it in iters if int_value(it.extent) == 1}
-    found: dict[Digit, str] = {}
+    dims: list[dict[Digit, str]] = []
     for at, index in enumerate(load.indices):
         plain = analyzer.simplify(substitute(index, units))
+        here = _digits_of_sum(plain, at, c, [it.var for it in iters], analyzer)
         for run in _runs(c):
             var = iters[run[0].place].var
             if var in plain.variables and plain in _values_of(run, var, analyzer):
                 low = run[-1].lower
                 parts = (replace(d, lower=d.lower // low, top=d is run[0]) for d in run)
-                found.update((d, digit_text(part, f"d{at}")) for d, part in zip(run, parts))
-        found.update(_digits_of_sum(plain, at, c, [it.var for it in iters], analyzer))
+                here.update((d, digit_text(part, f"d{at}")) for d, part in zip(run, parts))
+        dims.append(here)
+    found: dict[Digit, str] = {}
+    for here in sorted(dims, key=len, reverse=True):
+        found.update(here if found.keys().isdisjoint(here) else {})
     return found
 
 
@@ -51,12 +56,11 @@ def _runs(c: Contraction) -> list[list[Digit]]:
 def _values_of(run: Sequence[Digit], var: Var, analyzer: Analyzer) -> set[Expr]:
     """Neighbouring digits of a variable as one number: as a part of it, or as a sum of them."""
     low, size = run[-1].lower, None if run[0].top else prod(digit.extent or 1 for digit in run)
-    value = var // low
     total: Expr = const(0)
     for digit in run:
         part = var // digit.lower
         total = total + (part if digit.top else part % (digit.extent or 1)) * (digit.lower // low)
-    whole = value if size is None else value % size
+    whole = var // low if size is None else var // low % size
     return {analyzer.simplify(whole), analyzer.simplify(total)}
 
 
@@ -64,8 +68,7 @@ def _digits_of_sum(
     index: Expr, at: int, c: Contraction, own: Sequence[Var], analyzer: Analyzer
 ) -> dict[Digit, str]:
     """The whole variables that an index is made of, such as `v * 4 + w` with w below 4."""
-    digits = (d for axis in c.axes for d in axis.digits)
-    whole = [d for d in digits if d.whole and own[d.place] in index.variables]
+    whole = [d for a in c.axes for d in a.digits if d.whole and own[d.place] in index.variables]
     steps = {d: slope(index, own[d.place], analyzer) or 0 for d in whole}
     parts = sorted(whole, key=lambda d: steps[d])
     lower = 1

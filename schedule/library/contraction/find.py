@@ -240,9 +240,8 @@ def _digits(node: Block, place: int, found: Sequence[Load | Store]) -> list[_Par
     exact = all(b % a == 0 for a, b in zip(lowers, lowers[1:]))
     if extent is None or not exact or any(extent % c for c in lowers):
         lowers = [1]
-    ends = [*lowers[1:], extent]
+    ends, parts = [*lowers[1:], extent], []
     most = None if extent is not None else Analyzer().bounds(it.extent)[1]
-    parts = []
     for n, (low, end) in reversed(list(enumerate(zip(lowers, ends)))):
         size = None if end is None else end // low
         digit = Digit(place, low, size, n == len(lowers) - 1, most)
