@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from backends.c.compiler import LIBRARIES, Compiler, knows, macros, march_option
 from backends.c.emit.conversions import TURNED
@@ -39,9 +40,10 @@ GCC_VECTOR_FLAGS = ("-fno-tree-slp-vectorize", "-fno-tree-loop-distribute-patter
 """gcc looks for scalars side by side to make vectors of: a third of what it takes for a matrix
 product, in which there are none. Nor has it loops over elements that fill memory or copy it."""
 
-GCC_BYTES_FLAGS = ("-fno-tree-slp-vectorize",)
-"""Of a straight-line sum of conditions, as bytes, gcc 12 makes one of vectors of masks, which are
--1 where it adds 1."""
+GCC_APART_FLAGS = ("-fno-tree-slp-vectorize",)
+"""Where scalars are stored, and none side by side, that search finds nothing either. Of a
+straight-line sum of conditions, as bytes, gcc 12 makes by it one of vectors of masks, which are -1
+where it adds 1."""
 
 GCC_X86_FLAGS = ("-fno-gcse", "-fno-tree-vrp")
 """What values may be, which conditions then need not be asked, and what is computed twice is found
@@ -67,6 +69,10 @@ ELEMENT = re.compile(r"^ *(\w+)\[.*\] \S{0,2}= ", re.MULTILINE)
 """What is assigned to an element of an array."""
 VECTORS = re.compile(r"^ *\w+x\d+ (\w+)\[\d+\]", re.MULTILINE)
 """An array whose elements are vectors."""
+BRACES = re.compile(r"[{}]$", re.MULTILINE)
+"""Where straight-line code begins and ends."""
+NUMBER = re.compile(r" = -?[\d.]+f?;$", re.MULTILINE)
+"""That an element becomes a number, many of which gcc stores at once without that search."""
 
 BYTES = re.compile(r"__U?INT8_TYPE__|_Bool")
 """Types of one byte."""
@@ -92,7 +98,7 @@ WHOLE_BYTES = """\
 #endif
 
 """
-"""GCC_BYTES_FLAGS for these."""
+"""GCC_APART_FLAGS for these."""
 
 
 def compile_flags(compiler: Compiler, march: str | None, openmp: bool) -> tuple[str, ...]:
@@ -111,9 +117,10 @@ def kernel_flags(compiler: Compiler, march: str | None, openmp: bool, text: str)
     """The flags of a kernel with this text, its support functions left out."""
     known = macros(compiler, march) if march is not None else frozenset[str]()
     plain = set(ELEMENT.findall(text)) - set(VECTORS.findall(text))
+    apart = BYTES.search(text) or not _side_by_side(text, plain)
     bits = "__SSE__" not in known or "__AVX__" in known
     own = (
-        *(GCC_VECTOR_FLAGS if not plain else GCC_BYTES_FLAGS if BYTES.search(text) else ()),
+        *(GCC_VECTOR_FLAGS if not plain else GCC_APART_FLAGS if apart else ()),
         *(GCC_BITS_FLAGS if bits else ()),
         *(GCC_X86_FLAGS if "__x86_64__" in known else ()),
         *(GCC_TURNED_FLAGS if TURNED in text else ()),
@@ -133,6 +140,14 @@ def libraries(compiler: Compiler, march: str | None) -> tuple[str, ...]:
     """The options by which a kernel is linked with what it calls."""
     known = macros(compiler, march) if march is not None else frozenset[str]()
     return GLIBC_LIBRARIES if _is_gcc(known) and "__gnu_linux__" in known else LIBRARIES
+
+
+def _side_by_side(text: str, arrays: Collection[str]) -> bool:
+    """Whether some straight-line code stores several elements of these arrays, numbers apart."""
+    return any(
+        sum(name in arrays for name in ELEMENT.findall(NUMBER.sub("", part))) > 1
+        for part in (BRACES.split(text) if arrays else ())
+    )
 
 
 def _is_gcc(known: frozenset[str]) -> bool:

@@ -94,14 +94,24 @@ def kept(A: f32[64], B: f32[64]):
 """What is kept in registers as vectors is stored as vectors, or element by element."""
 
 
-@pytest.mark.parametrize(("kind", "scalars"), [("vectorized", False), ("range", True)])
-def test_gcc_makes_vectors_of_scalars_only_where_there_are_some(kind, scalars, logged, tmp_path):
-    program = parse(KEPT.replace("KIND", kind))
-    kernel = build(program, cache=ObjectCache(tmp_path / "cache"))
-    given = np.arange(64, dtype=np.float32)
-    assert (kernel(given) == 2 * given[::-1]).all()
+@pytest.mark.parametrize(
+    ("kind", "value", "searched"),
+    [
+        ("vectorized", "T[63 - i]", False), ("range", "T[63 - i]", True),
+        ("range", "A[999 - i] * 2.0", False), ("unrolled", "2.0", False),
+    ],
+)  # fmt: skip
+def test_gcc_makes_vectors_of_scalars_only_where_some_are_side_by_side(
+    kind, value, searched, logged, tmp_path
+):
+    size = "1000" if "999" in value else "64"  # loops as short are written out
+    text = KEPT.replace("KIND", kind).replace("T[63 - i]", value).replace("64", size)
+    kernel = build(parse(text), cache=ObjectCache(tmp_path / "cache"))
+    given = np.arange(int(size), dtype=np.float32)
+    assert (kernel(given) == (2 if value == "2.0" else 2 * given[::-1])).all()
     (call,) = (c for c in logged() if "-march=native" in c and "-shared" in c)
-    assert ("-fno-tree-slp-vectorize" in call) != scalars
+    assert ("-fno-tree-slp-vectorize" not in call) == searched
+    assert ("-fno-tree-loop-distribute-patterns" in call) == (kind == "vectorized")
 
 
 @pytest.mark.parametrize("march", ["native", "haswell", "x86-64", "skylake-avx512"])
