@@ -26,9 +26,7 @@ from autotune.search.strategies import Propose
 from autotune.simulate.recording import Recorded, Recording
 from autotune.simulate.space import row_of, space_of
 from autotune.space import Candidate
-
-BATCH = 8
-"""Candidates per batch, as in `tune`."""
+from autotune.tuning.batches import batch_size
 
 
 @dataclass(frozen=True)
@@ -112,7 +110,7 @@ def simulate(
     seen: list[float | None] = []
     ended = False
     while len(tried) < trials and not ended:
-        batch = propose(space, state, BATCH, random.Random(f"{seed}:{len(tried)}"))
+        batch = propose(space, state, batch_size(len(tried)), random.Random(f"{seed}:{len(tried)}"))
         ended = not batch
         # In whole, as in `tune`: what is proposed together does not know of one another.
         for candidate, before in zip(batch, state.predicted(batch)):

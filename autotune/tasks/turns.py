@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from autotune.errors import DatabaseError, MeasureError
 from autotune.tasks.allocation import Spent, next_task
-from autotune.tuning.batches import BATCH
+from autotune.tuning.batches import batch_size
 from autotune.tuning.found import nothing_ran, result_of
 from autotune.tuning.progress import Progress
 from autotune.tuning.result import TuneResult
@@ -49,8 +49,8 @@ class Turns:
                 return f"{seconds:g} s"
             name = self._next()
             others = len([each for each in fresh if each != name])
-            allowed = max(min(BATCH, trials - count - others), 1)
-            self._step(name, allowed)
+            batch = batch_size(self._searches[name].session.known)
+            self._step(name, max(min(batch, trials - count - others), 1))
         return "nothing is left to try"
 
     def finish(self, ended: str) -> dict[str, TuneResult]:

@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from autotune.tuning.session import Session
 
 BATCH = 8
-"""Candidates per batch: small, so that the model learns early."""
+"""Candidates of the first batches: few, so that the model learns early."""
+
+
+def batch_size(known: int) -> int:
+    """Candidates of a batch that is begun with so many `known`: of many, few more teach the model
+    little, and each batch takes new proposals, and a wait for the last of its builds."""
+    return BATCH if known < 8 * BATCH else 2 * BATCH
 
 
 @dataclass(frozen=True)
@@ -39,11 +45,10 @@ def next_batch(session: Session, propose: Propose) -> Batch:
     A batch is always proposed as a whole, whatever the number of trials that are wanted, so that
     a search that is extended goes on as if it had never stopped.
     """
-    number, cut_off = session.known, session.take_open()
-    if cut_off:
-        number = cut_off[0].batch or 0
+    cut_off = session.take_open()
+    number = (cut_off[0].batch or 0) if cut_off else session.known
     rng = random.Random(f"{session.seed}:{number}")
-    proposed = propose(session.space, session.state, BATCH, rng)
+    proposed = propose(session.space, session.state, batch_size(number), rng)
     for record in cut_off:
         session.learn(record)
     missing = [candidate for candidate in proposed if not session.state.spent(candidate)]
@@ -64,11 +69,10 @@ def split_open(
         record = records[at]
         if record.batch is None:
             continue
-        if (record.seed, record.rules) != (seed, rules) or (
-            own and record.batch != records[own[-1]].batch
-        ):
+        other = (record.seed, record.rules) != (seed, rules)
+        if other or own and record.batch != records[own[-1]].batch:
             break
         own.append(at)
-    if not own or len(own) >= BATCH:
+    if not own or len(own) >= batch_size(records[own[-1]].batch or 0):
         return list(records), []
     return list(records[: own[-1]]), list(records[own[-1] :])

@@ -43,6 +43,20 @@ def test_ended_after_some_trials(after, never_ended):
     check(case_of(Run(7, "killed", after), Run(7, "killed in the race")), never_ended)
 
 
+def test_ended_among_the_larger_batches():
+    """Batches of one, and of two once there are eight trials."""
+
+    def case(*runs):
+        made = case_of(*runs)
+        made.batch, made.trials = 1, 13
+        return made
+
+    assert [batches.batch_size(known) for known in (0, 63, 64, 256)] == [8, 8, 16, 16]
+    whole = killed_searches.whole(case())
+    for after in (9, 10, 11):
+        check(case(Run(13, "killed", after)), whole)
+
+
 def test_a_search_that_begins_a_batch_anew_is_found(never_ended, monkeypatch):
     monkeypatch.setattr(batches, "split_open", lambda records, seed, rules: (records, []))
     monkeypatch.setattr("autotune.tuning.session.split_open", batches.split_open)
