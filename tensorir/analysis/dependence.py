@@ -60,16 +60,23 @@ def conflict(
     return None
 
 
-def fixes(write: Access, var: Var, inner: Mapping[Var, Expr], analyzer: Analyzer) -> bool:
+def fixes(
+    write: Access,
+    var: Var,
+    inner: Mapping[Var, Expr],
+    analyzer: Analyzer,
+    limited: bool = True,
+) -> bool:
     """Whether the place of `write` tells the value of `var`.
 
-    The predicate holds in both iterations that are compared; it is seldom needed.
+    The predicate holds in both iterations that are compared; it is seldom needed, and not asked
+    unless `limited`.
     """
     indices = write.in_loops()
     if determines(indices, var, inner, analyzer):
         return True
     predicate = write.block.predicate
-    if isinstance(predicate, Const):
+    if not limited or isinstance(predicate, Const):
         return False
     return determines(indices, var, inner, analyzer.assuming(predicate))
 

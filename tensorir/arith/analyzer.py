@@ -154,6 +154,8 @@ class Analyzer:
         A part that reads a buffer is used only with `memory`, for expressions evaluated together
         with `cond`, with no store in between (the two sides of a Select).
         """
+        if cond is TRUE:
+            return self.copy()
         found = self._assumed.get((cond, memory))
         if found is None:
             found = self._assumed[cond, memory] = self._assume(cond, memory)

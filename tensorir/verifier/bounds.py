@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer, holds_everywhere
 from tensorir.arith.bounds import plain_interval
+from tensorir.arith.linear import Linear
 from tensorir.buffer import Buffer
-from tensorir.expr import BinOp, Expr, all_of, const, int_value
+from tensorir.expr import BinOp, Expr, Var, all_of, conjuncts, const, int_value
 from tensorir.vector_expr import Ramp
 
 ZERO = const(0)
@@ -36,6 +39,49 @@ def inside(size: Expr, index: Expr, analyzer: Analyzer) -> bool:
     if high is not None and extent is not None and high < extent:
         return True
     return scalar and analyzer.prove(BinOp("<", index, size))
+
+
+def said_by(cond: Expr, analyzer: Analyzer) -> dict[Expr, Linear]:
+    """The sums that parts of a conjunction say are not negative."""
+    parts = [part for part in conjuncts(cond) if not part.has_loads]
+    return {part: form for part in parts if (form := analyzer.margin(part)) is not None}
+
+
+def of_variables(said: Mapping[Expr, Linear]) -> Expr:
+    """What is said of sums of variables alone: as that tells of no parts of others, such as
+    quotients, it is soon taken as known."""
+    return all_of(*[p for p, form in said.items() if all([isinstance(a, Var) for a in form.terms])])
+
+
+def said_inside(size: Expr, index: Expr, analyzer: Analyzer, said: Iterable[Linear]) -> bool:
+    """Whether ranges, alone or beside one of some sums that are not negative, show that `index`
+    stays within [0, size): most predicates say just that, so that nothing has to follow from
+    them."""
+    if index.dtype != dt.INDEX:
+        return False
+    ends = (analyzer.margin(BinOp("<=", ZERO, index)), analyzer.margin(BinOp("<", index, size)))
+    return all([end is not None and _is_said(end, analyzer, said) for end in ends])
+
+
+def _is_said(form: Linear, analyzer: Analyzer, said: Iterable[Linear]) -> bool:
+    """Whether a sum is a multiple of one of those `said`, or of none, and what is not negative."""
+    rest = (form.minus(other.scaled(times)) for other in said if (times := _within(other, form)))
+    return any(_is_positive(part, analyzer) for part in (form, *rest))
+
+
+def _is_positive(form: Linear, analyzer: Analyzer) -> bool:
+    low, _ = plain_interval(analyzer, form)
+    return low is not None and low >= 0
+
+
+def _within(other: Linear, form: Linear) -> int:
+    """How many times a sum has the first term of another one that both have; 0 if it is no whole
+    number of times."""
+    for atom, coef in other.terms.items():
+        times, rest = divmod(form.terms.get(atom, 0), coef)
+        if times:
+            return times if times > 0 and not rest else 0
+    return 0
 
 
 def always_inside(size: Expr, index: Expr, analyzer: Analyzer) -> bool:

@@ -36,8 +36,11 @@ from tensorir.verifier.bounds import (
     always_inside,
     bounds_of,
     inside,
+    of_variables,
     outside,
     range_text,
+    said_by,
+    said_inside,
     shape_text,
 )
 from tensorir.visit import children, stmt_exprs, substitute, variables
@@ -244,11 +247,15 @@ def _block(s: Block, scope: _Scope) -> None:
         _expr(s.predicate, scope.reading_for(s, all_of(*plain)))
     if int_value(s.predicate) == 0:
         return  # no instance runs
-    known = scope if isinstance(s.predicate, Const) else scope.assuming(s.predicate)
+    said = said_by(s.predicate, scope.analyzer)
     for it in s.iters:
         if it.binding.has_loads:
             _expr(it.binding, scope.reading_for(s, s.predicate))
-        view = it.binding, known.analyzer
+        if said_inside(it.extent, it.binding, scope.analyzer, said.values()):
+            continue
+        if inside(it.extent, it.binding, _under(of_variables(said), scope).analyzer):
+            continue
+        view = it.binding, _under(s.predicate, scope).analyzer
         if not inside(it.extent, *view) and not always_inside(it.extent, *view):
             bounds, name = bounds_of(*view), it.var.name
             raise VerifyError(
@@ -260,10 +267,15 @@ def _block(s: Block, scope: _Scope) -> None:
     limits = scope.own_limits(s)
     if _is_sound(s.init, s.body, own, limits, scope.sizes):
         return
-    body = known.inside(s, own, limits)
+    body = _under(s.predicate, scope).inside(s, own, limits)
     if s.init is not None:
         _stmt(s.init, body)
     _stmt(s.body, body)
+
+
+def _under(predicate: Expr, scope: _Scope) -> _Scope:
+    """The scope where the predicate of a block holds; analyzers remember what they assumed."""
+    return scope if isinstance(predicate, Const) else scope.assuming(predicate)
 
 
 def _expr(e: Expr, scope: _Scope) -> None:

@@ -102,19 +102,23 @@ def _shared_by(first: Use, other: Use, places: str) -> Fault:
 def _owners(
     func: PrimFunc, kernel: Kernel, buffer: Buffer, scope: str, axes: Sequence[str]
 ) -> Fault | None:
-    """Whether all that is touched of an element is touched by one owner of such memory."""
+    """Whether all that is touched of an element is touched by one owner of such memory. What
+    predicates leave of the indices is asked last: it takes long, and a frame seldom needs it."""
     uses = kernel.uses[buffer]
     around = _around(uses)
     found: Fault | None = None
-    for depth in _frames(scope, uses, around, axes):
-        frame = around[:depth]
-        framed = {loop.thread for loop in frame}
-        fault = _by_elements(func, kernel, uses, frame, [a for a in axes if a not in framed])
-        if fault is None:
-            if depth == 0 or keeps_to_itself(func, around[depth - 1].var, buffer):
-                return None
-        if depth == 0 or found is None:
-            found = fault
+    frames = _frames(scope, uses, around, axes)
+    for limited in (False, True) if len(frames) > 1 else (True,):
+        found = None
+        for depth in frames:
+            frame = around[:depth]
+            left = [a for a in axes if a not in {loop.thread for loop in frame}]
+            fault = _by_elements(func, kernel, uses, frame, left, limited)
+            if fault is None:
+                if depth == 0 or keeps_to_itself(func, around[depth - 1].var, buffer):
+                    return None
+            if depth == 0 or found is None:
+                found = fault
     return found
 
 
@@ -156,8 +160,10 @@ def _by_elements(
     uses: Sequence[Use],
     frame: Sequence[For],
     axes: Sequence[str],
+    limited: bool,
 ) -> Fault | None:
-    """Whether elements tell the indices of `axes`, within an iteration of the loops of `frame`."""
+    """Whether elements tell the indices of `axes`, within an iteration of the loops of `frame`;
+    with what predicates say of them if `limited`."""
     inside = frame[-1].body if frame else kernel.stmt
     inner = ranges(inside)
     analyzer = outside_analyzer(func, frame, inner)
@@ -166,7 +172,7 @@ def _by_elements(
             if not write.access.is_write:
                 continue
             for other in uses:
-                if not _same_index(write, other, axis, inner, analyzer):
+                if not _same_index(write, other, axis, inner, analyzer, limited):
                     return _shared_by(write, other, _different(write, other, axis))
     return None
 
@@ -181,7 +187,7 @@ def _different(write: Use, other: Use, axis: str) -> str:
 
 
 def _same_index(
-    write: Use, other: Use, axis: str, inner: dict[Var, Expr], analyzer: Analyzer
+    write: Use, other: Use, axis: str, inner: dict[Var, Expr], analyzer: Analyzer, limited: bool
 ) -> bool:
     """Whether the two touch one element only with the same index of the axis."""
     mine, theirs = write.over(axis), other.over(axis)
@@ -190,7 +196,7 @@ def _same_index(
     if mine is None and theirs is None:
         return True
     if write is other or same_place(write.access, other.access):
-        return mine is None or fixes(write.access, mine.var, inner, analyzer)
+        return mine is None or fixes(write.access, mine.var, inner, analyzer, limited)
     if disjoint(write.access, other.access, inner, analyzer):
         return True
     if mine is None or theirs is None:

@@ -89,6 +89,20 @@ def test_no_box_that_formulas_leave_out_is_better(
     assert len(plan.likely) == 1 or not alone
 
 
+def test_boxes_whose_threads_lack_registers_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums of 28 rows and what they read are more than 512 threads of a block can have."""
+    x = te.placeholder((32, 56, 56, 128), name="x")
+    w = te.placeholder((3, 3, 1, 128), name="w")
+    out = ops.depthwise_conv2d(x, w, padding=1, layout="NHWC")
+    made = list[Any]()
+    make = MovePlan._make
+    monkeypatch.setattr(
+        MovePlan, "_make", lambda plan, sch, point: (made.append(point), make(plan, sch, point))
+    )
+    choose(te.create_prim_func([x, w, out], name="f"), GPU, None)
+    assert len(made) == 1
+
+
 def assert_none_is_better(func: PrimFunc, close: float) -> Sequence[MovePlan]:
     """The plans of the default, no other point of which takes less time, by some times."""
     sketch, found = choose(func, GPU, None).sketch, []

@@ -151,7 +151,8 @@ def test_row_reduction(by, shape, combine):
     ],
 )
 def test_what_all_rows_read_is_read_once(by, shape, keep, scopes):
-    """It is kept where there is room beside the rows; rows of a block need not divide."""
+    """It is kept where there is room beside the rows; rows of a block need not divide. All is bound
+    in the last step: what threads share is proved with each that follows."""
     a, g = te.placeholder(shape, name="A"), te.placeholder(shape[1:], name="G")
     func = te.create_prim_func([a, g, ops.rms_norm(a, g, name="S")], name="norm")
 
@@ -161,6 +162,7 @@ def test_what_all_rows_read_is_read_once(by, shape, keep, scopes):
     sch = checked(func, in_turns, races=by == "warp")
     copies = {b for b in sch.get_blocks() if b.startswith("G_")}
     assert copies == {f"G_{scope}" for scope in scopes}
+    assert [step.name for step in sch.trace.instructions].index("bind") == len(sch.trace) - 1
 
 
 def test_who_shares_a_row_is_known():

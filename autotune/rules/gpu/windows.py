@@ -13,6 +13,7 @@ from autotune.rules.group import Group, instances, size
 from autotune.rules.plan import Plan
 from schedule import Refusal, Schedule, library
 from tensorir import (
+    ADDRESSES,
     Access,
     Analyzer,
     Block,
@@ -124,14 +125,22 @@ class Surroundings:
         """Elements that a thread reads of shared memory for one of its own: each once, if there are
         registers for all of them."""
         own = [*tile[1][:-1], 1]  # pieces of a row are far apart
-        while True:
-            once = prod(side.read(n) for side, n in zip(self.sides, own))
-            if once <= Gpu.most_held:
-                return once / prod(own)
+        while (once := self.elements(own)) > Gpu.most_held:
             outer = next((n for n, count in enumerate(own) if count > 1), None)
             if outer is None:
                 return self.places
             own[outer] = ceil(own[outer] / 2)
+        return once / prod(own)
+
+    def fits(self, tile: Tile, gpu: Gpu) -> bool:
+        """Whether threads have registers for their sums and for what these read: of loops that are
+        written out all iterations hold theirs."""
+        from autotune.gpu.work import Room
+
+        threads, own = tile
+        held = self.elements([*own[:-1], 1]) if self.reads(tile) < self.places else 0
+        registers = (prod(own) * self.reduces + held) * max(1, self.item // 4)
+        return Room(prod(threads), registers + ADDRESSES, 0).at_once(gpu) > 0
 
     def has_rows(self, tile: Tile) -> bool:
         """Whether a box has whole rows of the result, which lie side by side in memory."""
@@ -191,8 +200,10 @@ def windows_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
         first, left = list(tiles), list[Tile]()
         if not whole:  # whose results formulas know as they are stored by threads
             bytes_moved = moved(sch, group.blocks)
-            drafts = [around.draft(tile, bytes_moved) for tile in tiles]
-            first, left = quickest(tiles, drafts, gpu)
+            able = [tile for tile in tiles if around.fits(tile, gpu)] or first
+            drafts = [around.draft(tile, bytes_moved) for tile in able]
+            first, left = quickest(able, drafts, gpu)
+            left += [tile for tile in tiles if tile not in able]
         through = [(tile, True) for tile in whole] + [(tile, False) for tile in first]
         options = {"tile": tiles, "sectors": (False, True), "results": (False, True)}
         for way in (True, False) if odd else (False,):

@@ -305,7 +305,7 @@ def for_the_element(
 def bounds_an_index(
     cond: Expr, indices: Sequence[Expr], shape: Sequence[Expr], analyzer: Analyzer
 ) -> bool:
-    """Whether the condition only keeps an index below the size, so that nothing else is left out.
+    """Whether the condition only keeps an index within the buffer: nothing else is left out.
 
     The usual case, and quicker to see than what follows from all indices together.
     """
@@ -313,12 +313,14 @@ def bounds_an_index(
         return False
     left = analyzer.linear(cond.b - cond.a).shifted(-1 if cond.op == "<" else 0)
     for index, size in zip(indices, shape):
-        room = analyzer.linear(size - 1 - index)  # not negative, else there is no such element
-        atom = next((atom for atom in left.terms if atom in room.terms), None)
-        scale = 1 if atom is None else room.terms[atom] // left.terms[atom]
-        # From scale * left + scale - 1 >= room >= 0 follows left >= 0, as left is an integer.
-        if scale > 0 and nonnegative(analyzer, left.scaled(scale).shifted(scale - 1).minus(room)):
-            return True
+        for end in (size - 1 - index, index):
+            room = analyzer.linear(end)  # not negative, else there is no such element
+            atom = next((atom for atom in left.terms if atom in room.terms), None)
+            scale = 1 if atom is None else room.terms[atom] // left.terms[atom]
+            # From scale * left + scale - 1 >= room >= 0 follows left >= 0, as left is an integer.
+            more = left.scaled(scale).shifted(scale - 1)
+            if scale > 0 and nonnegative(analyzer, more.minus(room)):
+                return True
     return False
 
 

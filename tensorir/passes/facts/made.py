@@ -192,13 +192,12 @@ class Finds:
         if not left:
             return True
         said, loop = read.conditions | read.guards, read.path[depth - 1]
-        known = self._where_read(read, found.analyzer)
-        known = known.assuming(_in_buffer(read.indices, read.buffer))
         for values in solutions:
             conditions = [of_instance(c, values, found.analyzer) for c in left]
             if any([changes([c], loop) for c in conditions]):
                 continue
-            if known.prove(all_of(*[c for c in conditions if c not in said])):
+            unsaid = [c for c in conditions if c not in said]
+            if not unsaid or self._at_read(read, found.analyzer).prove(all_of(*unsaid)):
                 return True
         trusted = self.trusting and self.sole
         return trusted and self._written_here(found.write, read, depth, first)
@@ -230,6 +229,11 @@ class Finds:
             known.bind_all(varying)
             self.places[key] = known if read.known is TRUE else known.assuming(read.known)
         return self.places[key]
+
+    def _at_read(self, read: Access, analyzer: Analyzer) -> Analyzer:
+        """The same, and that what is read is in the buffer."""
+        inside = _in_buffer(read.indices, read.buffer)
+        return self._where_read(read, analyzer).assuming(inside)
 
     def _written_here(self, write: Access, read: Access, depth: int, first: bool) -> bool:
         """Whether an element that the only write stores in any iteration of the loops outside is

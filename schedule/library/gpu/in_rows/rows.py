@@ -9,6 +9,7 @@ from typing import NamedTuple
 from schedule.analysis.uses import written
 from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
+from schedule.library.gpu.cooperative_fetch import ORDER, split_for_threads
 from schedule.library.gpu.in_rows.stages import RowStages, axes_of_rows, chain_of, with_aside
 from schedule.library.gpu.memory.sectors import ends_apart, from_sectors
 from schedule.library.gpu.steps import (
@@ -158,10 +159,20 @@ class _Rows(RowStages):
         threads = self._share(within, lanes, keep)
         if group not in loops:
             threads["lane" if self.by == "lanes" else "warp"] = [group]
-        bound = bind_kernel(sch, loops, threads)
         for name in once if place == "shared" else ():
-            sch.cooperative_fetch(name, vector=lanes)
-        return Rows(bound, tuple(blocks), keep)
+            self._fetch(name, lanes, threads)
+        return Rows(bind_kernel(sch, loops, threads), tuple(blocks), keep)
+
+    def _fetch(self, copy: str, lanes: int, threads: dict[str, list[LoopRef]]) -> None:
+        """Let all threads of a block copy together what all rows read: their loops are to be bound
+        with those of `threads`."""
+        sch, axes = self.sch, [axis for axis in ORDER if threads.get(axis)]
+        sizes = [sch.state.loop(threads[axis][0]).const_extent or 1 for axis in axes]
+        _, *shared = split_for_threads(sch, copy, sizes, lanes)
+        for axis, loop in zip(axes, shared):
+            threads[axis].append(loop)
+        if lanes > 1:
+            sch.vectorize(shared[-1])
 
     def _of_one(self, chain: list[BlockRef]) -> Rows:
         """Rows of one element each, which threads do not share: each thread has its own."""
