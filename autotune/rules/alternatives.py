@@ -38,14 +38,9 @@ def first_start(func: PrimFunc, numerics: str) -> Start:
     """The program with the algorithms that are better wherever they fit."""
     start = Start("", Schedule(func))
     for algorithm in _allowed(numerics):
-        if _is_better(algorithm):
+        if algorithm.always:
             start = _everywhere(start, algorithm.name)
     return start
-
-
-def _is_better(algorithm: Algorithm) -> bool:
-    """Whether it is better wherever it fits."""
-    return algorithm.preferred and algorithm.numerics == "bitwise"
 
 
 def other_algorithms(numerics: str, device: Device, asked: bool = True) -> list[str]:
@@ -54,7 +49,7 @@ def other_algorithms(numerics: str, device: Device, asked: bool = True) -> list[
     return [
         algorithm.name
         for algorithm in _allowed(numerics)
-        if not _is_better(algorithm)
+        if not algorithm.always
         and (algorithm.kinds is None or device.kind in algorithm.kinds)
         and (algorithm.preferred or asked)
     ]

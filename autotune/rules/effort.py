@@ -44,12 +44,13 @@ ROWS_EACH = 32
 common is computed once, and conditions on its places become borders of loops."""
 
 
-def one_thread(blocks: Iterable[Block], cpu: Cpu) -> float:
-    """Cycles of one thread for some blocks, one after the other."""
-    return sum(_cycles(block, cpu) for block in blocks)
+def one_thread(blocks: Iterable[Block], cpu: Cpu, turned: bool = False) -> float:
+    """Cycles of one thread for some blocks, one after the other; if what they read was `turned`,
+    lanes are side by side."""
+    return sum(_cycles(block, cpu, turned) for block in blocks)
 
 
-def _cycles(block: Block, cpu: Cpu) -> float:
+def _cycles(block: Block, cpu: Cpu, turned: bool) -> float:
     costs = cpu.costs
     stores = stores_of(block)
     reads = body_loads(block)
@@ -60,7 +61,8 @@ def _cycles(block: Block, cpu: Cpu) -> float:
     width = cpu.elements(*(buffer.dtype for buffer in buffers))
     vectors = instances(block) / width
     loaded = sum(
-        (1.0 if spatial <= used(load) else REUSED) * _apart(load, block, width) for load in reads
+        (1.0 if spatial <= used(x) else REUSED) * (1 if turned else _apart(x, block, width))
+        for x in reads
     )
     written = len(stores) / instances(block, IterKind.REDUCE) if block.is_reduction else len(stores)
     adds = vectors * arithmetic(block) / costs.units
@@ -71,10 +73,13 @@ def _cycles(block: Block, cpu: Cpu) -> float:
 
 
 def _apart(load: Load, block: Block, width: int) -> float:
-    """Loads for a vector: several where its lanes are not side by side in memory."""
-    spatial = [it for it in block.iters if it.kind is not IterKind.REDUCE]
-    long = [it for it in block.reduced if size(it.extent) >= width]
-    steps = {stride_in(load, it.var, block) for it in (*spatial[-1:], *long)}
+    """Loads for a vector: several where its lanes are not side by side in memory, nor long rows,
+    but for windows."""
+    last = [it for it in block.iters if it.kind is not IterKind.REDUCE][-1:]
+    beside = [v for v in map(variables, load.indices) if last and last[0].var in v]
+    windows = set[Var]().union(*beside)
+    long = [x for x in block.reduced if size(x.extent) >= width and x.var not in windows]
+    steps = {stride_in(load, it.var, block) for it in (*last, *long)}
     if steps & {0, 1} or not steps:
         return 1.0
     return EVERY_OTHER if 2 in steps else float(width)

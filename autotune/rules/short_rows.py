@@ -6,7 +6,7 @@ and every term of theirs is one operation. The order within a row stays: results
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -30,6 +30,9 @@ class ShortRowsPlan(OpenPlan):
     lanes: int
     name: str = "short_rows"
     numerics: str = "bitwise"
+
+    def estimate(self, constants: Collection[str] = ()) -> float:
+        return min(self.cycles, self.shared)
 
     def apply(self, sch: Schedule, values: Values) -> None:
         block = self.group.block
@@ -91,7 +94,7 @@ def short_rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ShortRowsPla
     if not turned or not whole or not once:
         return []
     squares = len(turned) * instances(block) / lanes * cpu.costs.transpose
-    cycles = one_thread([block], cpu) + squares
+    cycles = one_thread([block], cpu, turned=True) + squares
     names = tuple(dict.fromkeys(r.buffer.name for r in turned))
     plan = ShortRowsPlan(group, cpu, {"threads": threads(cpu, cycles)}, cycles, names, lanes)
     return [tried(sch, plan)]

@@ -45,10 +45,7 @@ class SpatialPlan(OpenPlan):
 
     def estimate(self, constants: Collection[str] = ()) -> float:
         """What is made of constants alone is made ahead of all calls."""
-        if self._is_ahead(constants):
-            return 0.0
-        alone = not self.cpu.worth_threads(self.cycles)
-        return self.cycles if alone else min(self.cycles, self.shared)
+        return 0.0 if self._is_ahead(constants) else min(self.cycles, self.shared)
 
     def columns(self, rows: Sequence[Values], constants: Collection[str] = ()) -> Column:
         return np.zeros(len(rows)) if self._is_ahead(constants) else super().columns(rows)

@@ -42,8 +42,9 @@ class Algorithm:
                bodies of blocks and not at the loops around them.
     examples   programs with the name of a block that it takes, on which it is checked
     numerics   what it does to floating-point results, NUMERICS of tensorir/numbers/numerics.py
-    preferred  whether default schedules may use it that are asked for no class: bitwise ones
-               wherever they fit, others where their estimate is less
+    preferred  whether default schedules may use it that are asked for no class, where its estimate
+               is less
+    always     whether it is better wherever it fits, and used there if numerics allow
     kinds      the kinds of devices whose rules know what to make of it; None is all. Elsewhere it
                is for schedules by hand
     """
@@ -54,4 +55,5 @@ class Algorithm:
     examples: Callable[[], Sequence[tuple[PrimFunc, str]]]
     numerics: str = "algebraic"
     preferred: bool = False
+    always: bool = False
     kinds: tuple[str, ...] | None = None

@@ -4,7 +4,7 @@ A pair of index and value is a chain of comparisons that takes one element at a 
 alone, and the smallest index of an equal element, are two plain reductions, which lanes share.
 Both compute the elements, which have to come out the same.
 
-It is bitwise and faster, so default schedules use it (`preferred`).
+It is bitwise and faster, so that all schedules use it (`always`).
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ def _algorithm(reducer: Reducer, extreme: str) -> Algorithm:
         examples=lambda: _examples(reducer.name),
         numerics="bitwise",
         preferred=True,
+        always=True,
     )
 
 

@@ -15,10 +15,12 @@ def known_algorithms() -> dict[str, Algorithm]:
     from tensorir.algorithms.im2col import IM2COL
     from tensorir.algorithms.online import ONLINE
     from tensorir.algorithms.scans import SCANS
+    from tensorir.algorithms.separate import SEPARATE
     from tensorir.algorithms.statistics import STATISTICS
     from tensorir.algorithms.winograd import WINOGRAD
 
-    for algorithm in (*EXTREMES, *STATISTICS, FACTORED, IM2COL, *SCANS, *WINOGRAD, *ONLINE):
+    found = (*EXTREMES, *STATISTICS, FACTORED, *SEPARATE, IM2COL, *SCANS, *WINOGRAD, *ONLINE)
+    for algorithm in found:
         ALGORITHMS.setdefault(algorithm.name, algorithm)
     return ALGORITHMS
 
