@@ -37,6 +37,10 @@ MOST_SUMS = 16
 MOST_WRITTEN = MOST_TERMS * MOST_SUMS
 """Operations on vectors that all terms of a tile are written out as."""
 
+BORDERS = 3
+"""How often lowering writes a tile out whose padding is computed in place: for both ends of an
+axis, and for all between them, where nothing is padding."""
+
 USES = 8
 """Uses of each element of an operand from which on a turned copy of it pays."""
 
@@ -98,14 +102,16 @@ def _ranked(
 def _varied(
     tiles: Sequence[tuple[float, library.NestPlan]],
 ) -> list[tuple[float, library.NestPlan]]:
-    """The best ones, also of those that pad in place, and the best of each axis in the lanes."""
+    """The best ones, also of those that pad in place, and the best of each axis in the lanes, with
+    its terms in loops too: what is written out may be too much for a compiler."""
     found: list[tuple[float, library.NestPlan]] = []
     for inline in (False, True):
         found += [each for each in tiles if (each[1].pad == "inline") == inline][:KEPT]
-    lanes = {plan.lane for _, plan in found}
+    known = {(plan.lane, bool(plan.flat)) for _, plan in found}
     for cost, plan in tiles:
-        if plan.lane not in lanes:
-            lanes.add(plan.lane)
+        kind = plan.lane, bool(plan.flat)
+        if kind not in known and (not plan.flat or (plan.lane, False) not in known):
+            known.add(kind)
             found.append((cost, plan))
     return found
 
@@ -197,10 +203,10 @@ class _Search:
                 ways = ["shifts", "single", "rows"] if near else ["single", "shifts", "rows"]
             for way in ways:
                 found = varied(plan, flat=way)
-                if self.bitwise and found.order_of_terms(self.c) != self.c.written:
+                if self.bitwise and sum(found.around_rows(self.c), ()) != self.c.written:
                     continue
                 yield found
-                if any(o.pad for o in self.c.operands):
+                if any(o.pad for o in self.c.operands) and BORDERS * written <= MOST_WRITTEN:
                     yield varied(found, pad="inline")
         yield plan
         most = int(MOST_WRITTEN / (sums * self.estimate.work))

@@ -59,10 +59,11 @@ class Stream:
     def moves(self, axis: int) -> bool:
         return self.strides[axis] != 0
 
-    def fresh(self, axis: int, box: Column, ways: int) -> Column | float:
+    def fresh(self, axis: int, box: Column, room: int, level: int) -> Column | float:
         """The share of lines that are new from one value of an axis to the next, for boxes of so
         many values of each axis: neighbours are in the same lines, and windows overlap, where these
-        stay in a cache of so many `ways`, which rows at distances of large powers of two share."""
+        stay in the first cache (`level` 0) or the second, of so many bytes: rows at distances of
+        large powers of two share few of its ways."""
         step = self.strides[axis]
         if step is None or self.panel is not None:
             return 1.0
@@ -72,9 +73,14 @@ class Stream:
             near = np.minimum(near, self._beyond(moved[0], axis, box))
         for n, stride in enumerate(self.strides):
             if n != axis and stride and abs(stride) * self.item >= LINE:
-                sets = SETS // gcd(SETS, abs(stride) * self.item // LINE)
-                near = np.where(box[..., n] > sets * ways, 1.0, near)
+                near = np.where(box[..., n] > self.rows_in(room, level, abs(stride)), 1.0, near)
         return near
+
+    def rows_in(self, room: int, level: int, step: int) -> float:
+        """How many rows so many elements apart the first or the second cache can hold."""
+        if level:
+            return self.places(step) * room / WAY
+        return SETS // gcd(SETS, step * self.item // LINE) * (room // PAGE)
 
     def _beyond(self, row: Sequence[int | None], axis: int, box: Column) -> Column:
         """The share of what boxes reach of a dimension that is new to the next ones of an axis."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import product
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +28,8 @@ BROADCAST = 2.0
 
 No instruction reads an element, converts it and fills a vector with it."""
 
-SHARING = 150
-"""Multiply-adds of vectors in a tile that is written out, up to which compilers share loads."""
+WAITING = 64
+"""Operations that wait for others in a processor while later ones begin."""
 
 
 class Arithmetic(Results):
@@ -63,9 +65,9 @@ class Arithmetic(Results):
         vectors = np.ceil(sizes[:, lane] / lanes)
         rows = np.prod(sizes[:, others], axis=1)
         sums = rows * vectors
-        near = sums * self.of.shared_terms(plan)  # that a compiler sees side by side
-        shared = (near <= SHARING) if plan.flat else np.full(len(sizes), plan.written > 1)
-        loads, held, converted = (np.zeros(len(sizes)) for _ in range(3))
+        room = self.cpu.registers - (vectors if plan.flat == "single" else sums)
+        shared = np.full(len(sizes), bool(plan.flat) or plan.written > 1)
+        loads, converted = np.zeros(len(sizes)), np.zeros(len(sizes))
         for n, stream in enumerate(self.streams):
             mine = np.prod(sizes[:, [m for m in others if stream.moves(m)]], axis=1)
             step = stream.strides[lane]
@@ -86,30 +88,27 @@ class Arithmetic(Results):
                     each = each * np.where(known, 1.0, costs.masked if can else costs.asked)
             count = mine * terms
             if plan.flat or (plan.written > 1 and step != 0):  # an element is loaded to all lanes
-                count = np.where(shared, self.distinct(n, sizes), count)
+                count, once = self.loaded(n, sizes, room)
+                shared &= count <= once
             loads += count * each
             if self.c.operands[n].converted:
                 converted += count * (vectors if step != 0 else BROADCAST)
             if any(n == asked for asked, _ in plan.ahead):  # a request takes as long as a load
                 loads += mine * terms * np.ceil(sizes[:, lane] * stream.item / LINE)
-            kept = vectors * (near / sums if plan.flat in ("rows", "shifts") else 1)
-            held += 1 if step == 0 else np.where(mine == 1, kept, 1)
         adds = self.operations(sizes, sums, shared) * terms + costs.convert * converted
         adds = of.vector * adds / costs.units
         reads = of.vector * loads / costs.ports
         time = np.maximum(adds, reads) + costs.both * np.minimum(adds, reads)
         if plan.depth:  # sums are loaded and stored again; those of other tiles go on meanwhile
             return time + terms / plan.depth * (2 * sums / costs.ports + costs.turn / 2)
-        if plan.flat == "single":
-            time = np.maximum(time, terms * self.latency * rows / 4)
-        else:
-            operands = held if plan.flat else self.live(sizes)
+        waits = self.chains(rows, vectors) if plan.flat else self.waits(terms)
+        time = np.maximum(time, waits)
+        if plan.flat != "single":
+            operands = len(self.streams) if plan.flat else self.live(sizes)
             spilled = np.maximum(0, np.minimum(sums, sums + operands - self.cpu.registers))
-            time = np.maximum(time, self.waits(terms)) + costs.spill * spilled * terms
-        if plan.flat:
-            time = np.where(shared, time, 2 * time)
-        else:
-            time += terms / (of.extents[plan.steps[-1]] if plan.steps else 1) * costs.turn
+            time = time + costs.spill * spilled * terms
+        if not plan.flat:
+            time = time + terms / (of.extents[plan.steps[-1]] if plan.steps else 1) * costs.turn
         return time + (OVERLAPPED if self.added else 1.0) * costs.tile + costs.sum_ * sums
 
     def operations(self, sizes: Column, sums: Column, near: npt.NDArray[np.bool_]) -> Column:
@@ -156,6 +155,21 @@ class Arithmetic(Results):
         others do: their first steps go on beside the last ones of the tile before."""
         return self.latency * (max(0, terms - BESIDE) if self.added else terms)
 
+    def chains(self, rows: Column, vectors: Column) -> Column:
+        """The same of terms that are written out, where a row takes some terms before the next row
+        does: as many rows go on at once as operations can wait, of this tile and the next ones."""
+        if self.added:
+            return np.full(len(rows), self.waits(self.of.terms))
+        outside, inside = (
+            prod(self.of.extents[n] for n in steps) for steps in self.plan.around_rows(self.c)
+        )
+        room = WAITING / (vectors * inside)
+        if outside > 1:  # the first row goes on when the last one has begun
+            tiles = WAITING / (vectors * rows * self.of.terms)
+            room = np.minimum(room, rows * np.maximum(tiles, 1.0))
+        found: Column = self.of.terms * rows * self.latency / np.maximum(room, 1.0)
+        return found
+
     @property
     def latency(self) -> float:
         """From a sum to the next term of it: all parts of a term that are chained."""
@@ -180,22 +194,34 @@ class Arithmetic(Results):
         body *= self.of.terms if plan.flat else 1
         return ways <= np.array([copies_of_body(int(statements)) for statements in body])
 
-    def distinct(self, operand: int, sizes: Column) -> Column:
-        """The different places that the rows of a tile read, of all terms of their sums: of those
-        that are written out together, one after the other."""
-        plan, times = self.plan, 1.0
-        terms = {n: float(self.of.extents[n]) for n in plan.steps}
+    def loaded(self, operand: int, sizes: Column, room: Column) -> tuple[Column, Column]:
+        """How often elements are loaded, or vectors of them, where terms are written out, and how
+        many different ones there are. What rows of a tile read again is in a register still if all
+        that comes in between fits into so much `room`."""
+        plan, step = self.plan, self.streams[operand].strides[self.plan.lane]
+        terms, times = {n: float(self.of.extents[n]) for n in plan.steps}, 1.0
         if not plan.flat:
             terms = {n: 1.0 for n in plan.steps} | {plan.steps[-1]: float(plan.written)}
             times = self.of.terms / plan.written
-        count = np.full(len(sizes), times)
+        each = np.ceil(sizes[:, plan.lane] / plan.lanes) if step != 0 else np.ones(len(sizes))
+        loads = before = np.ones(len(sizes))
+        outside, within = plan.around_rows(self.c)
+        rows = (n for n in self.c.spatial if n != plan.lane)
+        inside: dict[int, Column | float] = {}
+        for n in reversed((*outside, *rows, *within)):
+            inside[n] = terms[n] if n in terms else sizes[:, n]
+            now = self.distinct(operand, inside, len(sizes))
+            loads = loads * np.where(before * each <= room, now / before, inside[n])
+            before = now
+        return times * loads, times * before
+
+    def distinct(self, operand: int, inside: Mapping[int, Column | float], count: int) -> Column:
+        """The different elements, or vectors, of an operand that so many values of axes read."""
+        found = np.ones(count)
         for row in self.c.operands[operand].dims:
-            most, reach = np.ones(len(sizes)), np.ones(len(sizes))
-            for n, step in enumerate(row):
-                if not step or n == self.plan.lane:
-                    continue
-                size = terms[n] if n in terms else sizes[:, n]
-                most = most * size
-                reach = reach + abs(step) * (size - 1)
-            count *= np.minimum(most, reach)
-        return count
+            most, reach = np.ones(count), np.ones(count)
+            for n, size in inside.items():
+                most = most * (size if row[n] else 1.0)
+                reach = reach + abs(row[n] or 0) * (size - 1)
+            found *= np.minimum(most, reach)
+        return found

@@ -60,12 +60,6 @@ class Facts:
         used = np.array([prod(s for n, s in enumerate(sizes) if stream.moves(n)) * stream.item])
         return bool(stays(stream.pieces(box, 1).crowded(stream.item), room) < stays(used, room))
 
-    def shared_terms(self, plan: library.NestPlan) -> int:
-        """The terms of a sum among which rows of a tile find the same elements."""
-        if plan.flat != "shifts":
-            return self.terms
-        return prod(self.extents[n] for n in plan.shared_steps(self.c))
-
     def is_constant(self, operand: int) -> bool:
         """Whether an operand is known when the kernel is built: it is packed ahead of all calls."""
         return self.c.operands[operand].buffer in self.constants

@@ -51,19 +51,20 @@ class Traffic(Alike):
         counts = np.concatenate([np.ones((1, count)), times])
         before = np.cumprod(counts, axis=0)
         around = np.concatenate([np.full((1, count), -1), axes])
-        ways = self.cpu.caches[0][0] // PAGE
-        fresh = np.ones(shape)
+        fresh = np.ones((2, *shape))  # in the first cache, and in those behind it
         for axis in (*plan.steps, *plan.order):
             at = around == axis
             box, least = boxes[at], 1 / counts[at]
             for n, stream in enumerate(streams):
                 if stream.moves(axis):
-                    fresh[n][at] = np.maximum(stream.fresh(axis, box, ways), least)
+                    for level, (room, _) in enumerate(self.cpu.caches[:2]):
+                        new = stream.fresh(axis, box, room, level)
+                        fresh[level, n][at] = np.maximum(new, least)
         come = np.zeros(shape)  # if boxes below stay in a cache
         beside = np.ones((len(streams), 1, count))
         for n, stream in enumerate(streams):
             moved = np.array([*map(stream.moves, range(len(of.extents))), True])[around]
-            come[n] = lines[n] * before / np.where(moved, 1.0, counts) * fresh[n]
+            come[n] = lines[n] * before / np.where(moved, 1.0, counts)
             come[n] *= self.gapless(stream, axes, times)
             beside[n] = self.beside(stream)
         if self.turned:
@@ -79,7 +80,8 @@ class Traffic(Alike):
             if level == len(self.cpu.caches) - 1:
                 far = beside.copy()
                 far[-1] = 1.0  # what was written leaves as room is made
-            found.append((missed * kept * come * far).sum(axis=(0, 1)))
+            new = fresh[min(level, 1)]
+            found.append((missed * kept * come * new * far).sum(axis=(0, 1)))
         return found
 
     def loops(self) -> tuple[npt.NDArray[np.int64], Column]:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotune.streams import Stream
+from autotune.streams import PAGE, WAY, Stream
 
-WAYS = 1 << 20
+ROOM = 1 << 40
 
 pairs = st.sampled_from([(1, 1), (1, 2), (2, 1), (3, 1), (1, 3)])
 sizes = st.integers(1, 6)
@@ -51,10 +51,20 @@ def test_a_box_of_windows_has_each_element_once(rows, box, order):
 def test_what_comes_next_along_windows_is_what_they_did_not_reach(rows, box, order, moved):
     s, size = stream(rows, 256, order), [box[n] for n in order]
     axis = order.index(moved)
-    new = float(np.asarray(s.fresh(axis, np.array(size, dtype=np.float64), WAYS)))
+    new = float(np.asarray(s.fresh(axis, np.array(size, dtype=np.float64), ROOM, 0)))
     begins = [size[n] if n == axis else 0 for n in range(3)]
     here, there = elements(s.strides, size), elements(s.strides, size, begins)
     share = len(there - here) / len(there)
     assert new <= 1.0
     if 1 == min(rows) == max(rows):
         assert new == pytest.approx(share)
+
+
+def test_windows_of_rows_that_leave_the_first_cache_stay_in_the_second():
+    """Rows 1 KiB apart share an eighth of the sets of the one, and of each page of the other."""
+    s = stream((1, 1), 256, [0, 1, 2])
+    for rows, first in ((30, 1 / 30), (34, 1.0)):
+        box = np.array([1.0, rows, 16])
+        assert s.fresh(0, box, 8 * PAGE, 0) == pytest.approx(first)
+        assert s.fresh(0, box, 8 * WAY, 1) == pytest.approx(1 / rows)
+        assert s.fresh(0, box, 1 << 8, 1) == 1.0

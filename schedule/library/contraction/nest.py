@@ -286,12 +286,9 @@ class Nest:
 
     def within_tile(self, rows: list[LoopRef], steps: list[LoopRef]) -> list[LoopRef]:
         """The rows of a tile, and the steps of its sums, in order."""
-        plan = self.plan
-        if plan.flat == "single":
-            return [*rows, *steps]
-        shared = plan.shared_steps(self.c) if plan.flat == "shifts" else ()
-        apart = [step for n, step in zip(plan.steps, steps) if n not in shared]
-        return [*apart, *rows, *(step for n, step in zip(plan.steps, steps) if n in shared)]
+        loops = dict(zip(self.plan.steps, steps))
+        outside, inside = self.plan.around_rows(self.c)
+        return [*map(loops.__getitem__, outside), *rows, *map(loops.__getitem__, inside)]
 
     def sums_kept(self, where: LoopRef) -> None:
         """The sums of a task, which is gone over for each few terms."""

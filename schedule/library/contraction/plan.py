@@ -77,10 +77,12 @@ class NestPlan:
         rows = [n for n in c.spatial if self.tile[n] > 1 and n != self.lane]
         return tuple(n for n in self.steps if any(c.overlap(row, n) for row in rows))
 
-    def order_of_terms(self, c: Contraction) -> tuple[int, ...]:
-        """The steps as they are nested."""
-        shared = self.shared_steps(c) if self.flat == "shifts" else ()
-        return (*(n for n in self.steps if n not in shared), *shared)
+    def around_rows(self, c: Contraction) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The steps as they are nested: outside of the rows of a tile, and inside of them."""
+        inside = self.steps if self.flat == "single" else ()
+        if self.flat == "shifts":
+            inside = self.shared_steps(c)
+        return tuple(n for n in self.steps if n not in inside), inside
 
 
 @dataclass(frozen=True)
