@@ -47,15 +47,22 @@ class Simulated:
         default_factory=dict, repr=False, compare=False
     )
 
-    def winner(self, trials: int | None = None) -> Recorded | None:
-        """Who wins the race after so many trials (after all); None where nothing ran."""
+    def racing(self, trials: int | None = None) -> tuple[Candidate, ...]:
+        """Who takes part in the race after so many trials (after all), the default first; no one
+        where nothing ran."""
         known = dict(list(zip(self.tried, self.seen))[:trials])
         ranked = sorted((s, c.key, c) for c, s in known.items() if s is not None)
         if not ranked:
-            return None
+            return ()
         near = finalists([[Visit(s)] for s, _, _ in ranked], most_finalists(ranked[0][0]))
         default = [c for c in self.recording.defaults[:1] if known.get(c)]
-        racing = tuple(dict.fromkeys([*default, *(ranked[at][2] for at in near)]))
+        return tuple(dict.fromkeys([*default, *(ranked[at][2] for at in near)]))
+
+    def winner(self, trials: int | None = None) -> Recorded | None:
+        """Who wins the race after so many trials (after all); None where nothing ran."""
+        racing = self.racing(trials)
+        if not racing:
+            return None
         if racing not in self._races:
             self._races[racing] = self._raced([self.recording.entry(c) for c in racing])
         return self._races[racing]

@@ -3,10 +3,12 @@
     python -m benchmarks.tuner.neighbours [--seeds N] [--trials N] [--only NAME] [--write-readme]
 
 The other size of each workload is searched once, and this one with the records of that search and
-without, in databases of their own. Afterwards all schedules that were the fastest so far after some
-trial of some search are timed in turns: the fastest of them is the best known, and what counts is
-after how many trials a search had one that takes at most 5 % longer, in the geometric mean over
-seeds. It wants a quiet machine, and a minute for each workload and seed.
+without, in databases of their own. Afterwards all schedules that could win a race after some trial
+of some search are timed in turns, and searches are judged as those on recorded times are: some of
+the rounds are the race, and what counts is the winner's time over that of the best known by the
+other ones, in the geometric mean over seeds. A single time says little: the fastest by the times
+that a search saw were often slower than the default, which loses to none of them in a race. It
+wants a quiet machine, and a minute for each workload and seed.
 """
 
 from __future__ import annotations
@@ -14,13 +16,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from statistics import median
+from dataclasses import replace
 
 import numpy as np
 
 from autotune import Database
 from autotune.database.records import Record, Workload
-from autotune.tuning.replay import replayed
+from autotune.simulate import Recorded, Recording, Simulated
+from autotune.tuning.replay import candidate_of, replayed
 from autotune.tuning.session import start_session
 from autotune.tuning.transfer import hints
 from backends import build, interleave
@@ -30,8 +33,8 @@ from benchmarks.tuner.transfer import Spent, section_of
 from benchmarks.tuner.workloads import NEIGHBOURS, WORKLOADS
 from tensorir import PrimFunc
 
-ROUNDS = 20
-"""In which schedules are timed in turns."""
+ROUNDS = 24
+"""In which schedules are timed in turns; a third of them judges."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -58,19 +61,23 @@ def _spent(name: str, options: argparse.Namespace) -> Spent:
         other = WORKLOADS[name](**NEIGHBOURS[name])
         searched(other, target, options.trials, 0, db, progress=False)
         records = db.records()
-        many = len(hints(start_session(func, target, db, 0)))
-    known: tuple[list[Record], ...] = ([], records)
-    runs = [
-        [_search(func, options, seed, given) for seed in range(1, options.seeds + 1)]
-        for given in known
-    ]
-    times = _times(func, target, [run for some in runs for run in some])
-    best = min(times.values())
+        session = start_session(func, target, db, 0)
+        known, blank = hints(session), Recording(name, {}, (), (session.default,))
+    seeds = range(1, options.seeds + 1)
+    runs = [[_search(func, options, seed, given) for seed in seeds] for given in ([], records)]
+    tried = [[_as_simulated(blank, *each) for each in zip(seeds, some)] for some in runs]
+    marks = range(1, options.trials + 1)
+    racing = {c for some in tried for run in some for n in marks for c in run.racing(n)}
+    ran = {candidate_of(r): r for some in runs for run in some for r in run if r.status == "ok"}
+    timed = [record for c, record in ran.items() if c in racing or c in known]
+    recording = replace(blank, entries=_timed(func, target, timed))
+    found = [e.seconds for e in recording.entries if e.candidate in known and e.seconds]
     alone, hinted = (
-        np.array([[times[r.code] / best if r else 10.0 for r in _fastest(run)] for run in some])
-        for some in runs
+        np.array([[min(run.regret(n), 10.0) for n in marks] for run in some])
+        for some in ([replace(run, recording=recording) for run in some] for some in tried)
     )
-    return Spent(name, (many, many), None, alone, hinted)
+    theirs = min(found) / recording.best_seconds() if found else None
+    return Spent(name, (len(known), len(found)), theirs, alone, hinted)
 
 
 def _search(
@@ -84,24 +91,23 @@ def _search(
     return [record for record in found if record.is_trial][: options.trials]
 
 
-def _fastest(run: Sequence[Record]) -> list[Record | None]:
-    """Of a search after each trial, by the times that it saw; None before anything ran."""
-    found: list[Record | None] = []
-    best: Record | None = None
-    for record in run:
-        ran = record.status == "ok" and record.median is not None
-        if ran and (best is None or record.median < best.median):  # type: ignore[operator]
-            best = record
-        found.append(best)
-    return found
+def _as_simulated(blank: Recording, seed: int, run: Sequence[Record]) -> Simulated:
+    """A search as if it had been simulated: what it tried, and the times that it saw."""
+    seen = [r.median if r.status == "ok" else None for r in run]
+    found = [(c, s) for r, s in zip(run, seen) if (c := candidate_of(r)) is not None]
+    tried, times = tuple(c for c, _ in found), tuple(s for _, s in found)
+    return Simulated(blank, seed, tried, times, ended=False)
 
 
-def _times(func: PrimFunc, target: str, runs: Sequence[Sequence[Record]]) -> dict[str, float]:
-    """Seconds of all that were the fastest after some trial, timed in turns, by their code."""
-    some = {r.code: r for run in runs for r in _fastest(run) if r is not None}
-    kernels = [build(replayed(func, record), target) for record in some.values()]
+def _timed(func: PrimFunc, target: str, records: Sequence[Record]) -> list[Recorded]:
+    """Their schedules, timed in turns."""
+    kernels = [build(replayed(func, record), target) for record in records]
     timings = interleave(kernels, ROUNDS)
-    return {code: median(each.times) for code, each in zip(some, timings)}
+    return [
+        Recorded(candidate, "ok", visits=each.times)
+        for record, each in zip(records, timings)
+        if (candidate := candidate_of(record)) is not None
+    ]
 
 
 if __name__ == "__main__":
