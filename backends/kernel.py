@@ -13,7 +13,7 @@ from backends.call.foreign_arrays import lend, library_of
 from backends.call.outputs import plan
 from backends.call.signature import Signature
 from backends.errors import OutOfMemory
-from tensorir import Numbers, PrimFunc, Target, TensorIRError, checked
+from tensorir import Numbers, PrimFunc, Target, TensorIRError, checked, whole_file
 
 if TYPE_CHECKING:
     from backends.call.timer import Timing
@@ -168,8 +168,9 @@ class CompiledKernel:
         source, header = place / f"{name}{suffix}", place / f"{name}.h"
         try:
             place.mkdir(parents=True, exist_ok=True)
-            source.write_text(exported, encoding="utf-8")
-            header.write_text(about, encoding="utf-8")
+            for file, text in ((source, exported), (header, about)):
+                with whole_file(file) as draft:
+                    draft.write_text(text, encoding="utf-8")
         except OSError as error:
             raise TensorIRError(
                 f"kernel {self.name!r} cannot be written to {str(place)!r}: {error.strerror}"

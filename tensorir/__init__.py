@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from tensorir.analysis.dependence import same_slice as same_slice
     from tensorir.analysis.found_again import FOUND_AGAIN as FOUND_AGAIN
     from tensorir.analysis.independence import analyzer_of as analyzer_of
-    from tensorir.analysis.repeatable import Comparison as Comparison
     from tensorir.analysis.repeatable import float_comparisons as float_comparisons
     from tensorir.analysis.repeatable import is_repeatable as is_repeatable
     from tensorir.annotations import Fits as Fits
@@ -219,6 +218,7 @@ if TYPE_CHECKING:
     from tensorir.text.printer import format_func as format_func
     from tensorir.text.printer import format_stmt as format_stmt
     from tensorir.text.printer_expr import format_expr as format_expr
+    from tensorir.text.whole_file import whole_file as whole_file
     from tensorir.trials.extern import ExternRunner as ExternRunner
     from tensorir.trials.extern import check_extern as check_extern
     from tensorir.trials.extern import register_extern_checked as register_extern_checked
@@ -295,7 +295,7 @@ __all__ = lazy_names(
         "tensorir.func": "DECLARED PrimFunc",
         "tensorir.analysis.found_again": "FOUND_AGAIN",
         "tensorir.analysis.independence": "analyzer_of",
-        "tensorir.analysis.repeatable": "Comparison float_comparisons is_repeatable",
+        "tensorir.analysis.repeatable": "float_comparisons is_repeatable",
         "tensorir.verifier.inout": "fills with_declared",
         "tensorir.interpreter.interpret": "interpret interpret_source",
         "tensorir.numbers.intrin": "MATH REINTERPRET",
@@ -318,6 +318,7 @@ __all__ = lazy_names(
         "tensorir.numbers.philox": "PHILOX_MULTIPLIERS PHILOX_ROUNDS PHILOX_STEPS",
         "tensorir.text.printer": "format_func format_stmt",
         "tensorir.text.printer_expr": "format_expr",
+        "tensorir.text.whole_file": "whole_file",
         "tensorir.verifier.prove": "prove",
         "tensorir.rewrite.rectangular": "largest_value rectangular",
         "tensorir.rewrite.rename": "with_unique_names",

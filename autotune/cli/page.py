@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from autotune.cli.output import short_target
 from autotune.cli.program import Program
 from autotune.cli.script import as_script
@@ -16,7 +14,7 @@ from autotune.report.page import Winner, page
 from autotune.tuning.replay import replayed
 from backends import build
 from schedule import Schedule
-from tensorir import Target, TensorIRError, parse
+from tensorir import Target, TensorIRError, parse, whole_file
 
 
 def write_page(report: Report, path: str, details: list[tuple[str, str]]) -> None:
@@ -24,7 +22,8 @@ def write_page(report: Report, path: str, details: list[tuple[str, str]]) -> Non
     where the file cannot be written."""
     text = page(report, _winner(report), details)
     try:
-        Path(path).write_text(text, encoding="utf-8")
+        with whole_file(path) as draft:
+            draft.write_text(text, encoding="utf-8")
     except OSError as error:
         raise TensorIRError(f"cannot write the report {path!r}: {error.strerror}") from error
 

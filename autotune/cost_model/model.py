@@ -17,7 +17,7 @@ import numpy as np
 
 from autotune.cost_model.roofline import draft
 from autotune.features.table import FEATURE_SCHEMA
-from tensorir import TensorIRError
+from tensorir import TensorIRError, whole_file
 
 MIN_SAMPLES = 8
 """Successful trials from which on the residual is learned."""
@@ -123,7 +123,7 @@ class ResidualModel:
         """Write what `load` needs: the trials and the settings, not the regressor, as .npz."""
         rows, times = self._data or (np.zeros((0, 0), np.float32), np.zeros(0))
         about = {"kind": self.kind, "seed": self.seed, "schema": FEATURE_SCHEMA}
-        with open(path, "wb") as file:
+        with whole_file(path) as draft, draft.open("wb") as file:
             np.savez_compressed(file, rows=rows, times=times, about=np.array(json.dumps(about)))
 
 

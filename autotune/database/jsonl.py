@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO
 
 from autotune.database.records import Record
 from autotune.database.rows import decode
 from autotune.errors import DatabaseError
+from tensorir import whole_file
 
 STANDARD = "-"
 """Standard input or output in place of a file."""
@@ -133,18 +132,5 @@ def _output(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
         yield sys.stdout
         sys.stdout.flush()
         return
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():  # a pipe or a device, which cannot be replaced
-        with open(target, "w", encoding="utf-8") as stream:
-            yield stream
-        return
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, target.stat().st_mode & 0o777 if target.exists() else 0o644)
-        os.replace(temporary, target)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+    with whole_file(path) as draft, draft.open("w", encoding="utf-8") as stream:
+        yield stream

@@ -14,7 +14,7 @@ import numpy as np
 
 from autotune.report import facts
 from autotune.report.summary import Report
-from tensorir import TensorIRError
+from tensorir import TensorIRError, whole_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -176,7 +176,8 @@ def plot(report: Report, path: str | Path, title: str = "") -> None:
     """
     figure = search_curve(report, title)
     try:
-        figure.savefig(path, dpi=144)
+        with whole_file(path) as draft:
+            figure.savefig(draft, dpi=144, format=Path(path).suffix[1:] or "png")
     except (OSError, ValueError) as error:
         raise TensorIRError(f"cannot write the plot {str(path)!r}: {error}") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,10 @@ class Journal:
         self.entries: list[dict[str, Any]] = []
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
-            whole, _, torn = path.read_text(encoding="utf-8").rpartition("\n")
+            whole, line_end, torn = path.read_bytes().rpartition(b"\n")
             self.entries = [json.loads(line) for line in whole.splitlines()]
             if torn:
-                path.write_text(f"{whole}\n" if whole else "", encoding="utf-8")
+                os.truncate(path, len(whole + line_end))
 
     def add(self, **entry: Any) -> None:
         """Store one entry; it is in the file when this returns."""

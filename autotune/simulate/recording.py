@@ -23,6 +23,7 @@ from autotune.choices import freeze
 from autotune.errors import DatabaseError
 from autotune.features.table import FEATURES
 from autotune.space import Candidate, Sketch, Space
+from tensorir import whole_file
 
 FORMAT = 1
 
@@ -145,7 +146,8 @@ class Recording:
             fields = [place, e.candidate.values, e.status, e.error, row, times]
             lines.append(json.dumps(fields, separators=(",", ":")))
         text = "\n".join(lines) + "\n"
-        Path(path).write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+        with whole_file(path) as draft:
+            draft.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
 
     @staticmethod
     def read(path: str | Path) -> Recording:

@@ -10,7 +10,6 @@ from schedule.state import State
 from tensorir import (
     Block,
     Buffer,
-    Comparison,
     Expr,
     Load,
     float_comparisons,
@@ -59,8 +58,8 @@ def _reads(e: Expr, buffers: Collection[Buffer]) -> bool:
 def _compared(block: Block, given: Collection[Buffer]) -> list[tuple[Expr, Expr]]:
     """What is compared in a block; with limits that are given, only by `==`."""
     found = [c for s in walk(block.body) for e in stmt_exprs(s) for c in float_comparisons(e)]
-    return [(c.a, c.b) for c in found if c.op in EQUAL or not _has_limit(c, given)]
+    return [(a, b) for op, a, b in found if op in EQUAL or not _has_limit(a, b, given)]
 
 
-def _has_limit(c: Comparison, given: Collection[Buffer]) -> bool:
-    return any(isinstance(side, Load) and side.buffer in given for side in (c.a, c.b))
+def _has_limit(a: Expr, b: Expr, given: Collection[Buffer]) -> bool:
+    return any(isinstance(side, Load) and side.buffer in given for side in (a, b))

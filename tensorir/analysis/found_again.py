@@ -50,7 +50,7 @@ def found_again(func: PrimFunc) -> PrimFunc:
 
 def _compared(block: Block) -> list[tuple[Expr, Expr]]:
     found = (c for s in walk(block.body) for e in stmt_exprs(s) for c in float_comparisons(e))
-    return [(c.a, c.b) for c in found if c.a is not c.b]
+    return [(a, b) for _, a, b in found if a is not b]
 
 
 def _differ(a: Expr, b: Expr, values: Values) -> bool:

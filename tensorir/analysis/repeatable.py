@@ -9,7 +9,6 @@ that it comes out the same.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
 from tensorir import dtype as dt
 from tensorir.expr import COMPARISONS, BinOp, Call, Expr
@@ -39,29 +38,21 @@ def _is_product(e: Expr) -> bool:
     return isinstance(e, BinOp) and e.op == "*" and dt.is_float(e.dtype)
 
 
-class Comparison(NamedTuple):
-    """Of which values a program asks how they compare, and by what."""
-
-    op: str
-    a: Expr
-    b: Expr
-
-
 @lru_cache(maxsize=EXPRESSIONS)
-def float_comparisons(e: Expr) -> tuple[Comparison, ...]:
-    """The comparisons in an expression of floats, or of what is made of them, with others that are
-    no numbers. A difference that is compared with anything compares what it is the difference of.
-    """
-    found = []
+def float_comparisons(e: Expr) -> tuple[tuple[str, Expr, Expr], ...]:
+    """(op, a, b) for the comparisons in an expression of floats, or of what is made of them, with
+    others that are no numbers. A difference that is compared with anything compares what it is the
+    difference of."""
+    found: list[tuple[str, Expr, Expr]] = []
     for part in walk_exprs(e):
         if isinstance(part, BinOp) and part.op in COMPARISONS:
             inside = [p for p in walk_exprs(part) if isinstance(p, BinOp)]
             differences = [p for p in inside if p.op == "-" and _is_float(p)]
-            found += [Comparison(part.op, *p.operands) for p in (part, *differences)]
+            found += [(part.op, p.a, p.b) for p in (part, *differences)]
     return tuple(
         c for c in found
-        if all(side.variables or side.has_loads for side in (c.a, c.b))
-        if any(_is_float(p) for side in (c.a, c.b) for p in walk_exprs(side))
+        if all(side.variables or side.has_loads for side in c[1:])
+        if any(_is_float(p) for side in c[1:] for p in walk_exprs(side))
     )  # fmt: skip
 
 
