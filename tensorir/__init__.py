@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from tensorir.arith import is_dense as is_dense
     from tensorir.arith import relax as relax
     from tensorir.arith import union as union
+    from tensorir.arith.regions.boxes import Box as Box
+    from tensorir.arith.regions.boxes import with_box as with_box
     from tensorir.arith.slope import Together as Together
     from tensorir.arith.slope import moved_together as moved_together
     from tensorir.arith.slope import period as period
@@ -270,6 +272,7 @@ __all__ = lazy_names(
             "Analyzer Digit Interval connected decompose determines few_values intersect_with "
             "inverse_of is_dense relax union"
         ),
+        "tensorir.arith.regions.boxes": "Box with_box",
         "tensorir.arith.slope": "Together moved_together period slope",
         "tensorir.arrays": "decode refuse_masked",
         "tensorir.analysis.block_accesses": (

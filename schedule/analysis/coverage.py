@@ -7,16 +7,18 @@ from schedule.state import State, extents, loops_below
 from tensorir import (
     TRUE,
     Analyzer,
+    Box,
     Buffer,
     Expr,
     For,
-    Interval,
     Var,
+    all_of,
     int_value,
     intersect_with,
     is_dense,
     keeps_to_itself,
     relax,
+    with_box,
 )
 
 
@@ -33,43 +35,63 @@ def covered(state: State, buffer: Buffer, node: For, trusting: bool = True) -> b
 
 
 def _plainly_covered(state: State, buffer: Buffer, node: For) -> bool:
-    """Whether one block writes all of a box, and blocks after its loops read in that only: the
-    usual case, and quicker to see."""
+    """Whether blocks write all of a box, and blocks after their loops read in that only: the usual
+    case, and quicker to see."""
     found = [a for block in blocks_below(node) for a in accesses(block) if a.buffer is buffer]
-    made = next((a for a in found if a.is_write), None)
-    if made is None or made.block.predicate is not TRUE:
+    writes = [a for a in found if a.is_write]
+    makers = {a.block.name: a for a in writes}
+    own = [a for a in found if a.block.name in makers]
+    reads = found[len(own) :]
+    if not writes or found[: len(own)] != own or len(makers) < len(writes):
         return False
-    maker, reads = made.block, [a for a in found if a.block is not made.block]
-    if any([a.is_write for a in reads]) or found[0].block is not maker:
+    if own != writes and (len(makers) > 1 or writes[0].block.init is None):
         return False
-    if maker.init is None and any([a is not made for a in found if a.block is maker]):
+    outside = len(state.loops_outside(node.name)) + 1
+    around = [f for name in makers for f in state.loops_around(name)[outside:]]
+    if any([f in around for a in reads for f in state.loops_around(a.block.name)]):
         return False
-    outside = [*state.loops_outside(node.name), node]
-    own = state.loops_around(maker.name)[len(outside) :]
-    if any([f in own for a in reads for f in state.loops_around(a.block.name)]):
-        return False
-    if not all([(int_value(f.extent) or 0) > 0 for f in own]):
+    if not all([(int_value(f.extent) or 0) > 0 for f in around]):
         return False
     below = loops_below(node.body)
-    analyzer, inner = state.analyzer([*outside, *below]), extents(below)
-    indices = made.in_loops()
+    analyzer = state.analyzer([*state.loops_outside(node.name), node, *below])
     if any([e.has_loads for a in found for e in a.in_loops()]):
         return False
+    inner = extents(below)
+    boxes: list[Box] = []
+    for made in writes:
+        box = _filled(made, inner, analyzer)
+        if box is None:
+            return False
+        boxes = with_box(boxes, box, analyzer)
+    return all([_inside(a, boxes[-1], inner, analyzer) for a in reads])
+
+
+def _filled(made: Access, inner: dict[Var, Expr], analyzer: Analyzer) -> Box | None:
+    """The box all of whose elements that are in the buffer an access writes; None if it leaves out
+    some."""
+    indices, shape = made.in_loops(), made.buffer.shape
+    if made.block.predicate is not TRUE:
+        sides = [(0 <= index, index < size) for index, size in zip(indices, shape)]
+        known = analyzer.assuming(all_of(*[side for pair in sides for side in pair]))
+        if not known.prove(made.block.predicate):
+            return None
     if not is_dense(indices, inner, analyzer):
-        return False
-    for dim, index in enumerate(indices):
-        part = relax(index, inner, analyzer)
-        if part is None or not all([_inside(a, dim, part, inner, analyzer) for a in reads]):
+        return None
+    parts = [relax(index, inner, analyzer) for index in indices]
+    box = tuple([part for part in parts if part is not None])
+    return box if len(box) == len(parts) else None
+
+
+def _inside(read: Access, box: Box, inner: dict[Var, Expr], analyzer: Analyzer) -> bool:
+    known = analyzer.assuming(read.block.predicate)
+    for whole, index, size in zip(box, read.in_loops(), read.buffer.shape):
+        part = relax(index, inner, known)
+        if part is None:
+            return False
+        part = intersect_with(part, size, analyzer)
+        end = whole.low + whole.extent
+        if not analyzer.prove(whole.low <= part.low):
+            return False
+        if not analyzer.prove(part.low + part.extent <= end):
             return False
     return True
-
-
-def _inside(
-    read: Access, dim: int, whole: Interval, inner: dict[Var, Expr], analyzer: Analyzer
-) -> bool:
-    part = relax(read.in_loops()[dim], inner, analyzer.assuming(read.block.predicate))
-    if part is None:
-        return False
-    part = intersect_with(part, read.buffer.shape[dim], analyzer)
-    end = whole.low + whole.extent
-    return analyzer.prove(whole.low <= part.low) and analyzer.prove(part.low + part.extent <= end)

@@ -131,3 +131,56 @@ def test_a_task_that_is_no_whole_number_of_vectors(check, size, task, cut):
     sch.partition(sch.get_loops(sums)[-1], [cut, None])
     sch.parallel(outer)
     check(sch, compiled=task == 20)
+
+
+PIECES = """
+@prim_func
+def pieces(A: f32[8], C: f32[3, 8]):
+    B = alloc(f32[8])
+    for t in range(3):
+        for a in range({first}):
+            with block("B"):
+                v = spatial(8, a)
+                where({where})
+                B[v] = A[v]
+        for b in range({second}):
+            with block("B2"):
+                v = spatial(8, {begin} + b)
+                B[v] = A[v]
+        for u in range({count}):
+            with block("C"):
+                w = spatial(3, t)
+                v = spatial(8, u)
+                C[w, v] = B[v]
+"""
+TAKEN = {
+    "a < 8": lambda t, a: True,
+    "a < 6": lambda t, a: a < 6,
+    "a != 2 * t": lambda t, a: a != 2 * t,
+    "a < t + 4": lambda t, a: a < t + 4,
+}
+
+
+@pytest.mark.parametrize("where", TAKEN)
+@pytest.mark.parametrize(
+    "first, begin, second", [(8, 0, 1), (10, 7, 1), (5, 5, 3), (4, 5, 3), (4, 2, 6)]
+)
+@pytest.mark.parametrize("count", [4, 8])
+def test_pieces_that_an_iteration_writes_itself(where, first, begin, second, count):
+    """Blocks write parts of what a later one reads, some of them not in each iteration: no value is
+    of another iteration, in memory that threads have for themselves."""
+    text = PIECES.format(first=first, where=where, begin=begin, second=second, count=count)
+    if first > 8:  # rows of loops that reach beyond the buffer
+        text = text.replace(f"where({where})", f"where({where} and a < 8)")
+    written = [
+        {*(a for a in range(min(first, 8)) if TAKEN[where](t, a)), *range(begin, begin + second)}
+        for t in range(3)
+    ]
+    missing = [v for own in written for v in range(count) if v not in own]
+    late = [v for v in missing if any(v in own for own in written)]
+    sch = Schedule(parse(text))
+    if late:
+        with pytest.raises(ScheduleError, match="uses what block|write the same"):
+            sch.parallel("t")
+    elif not missing:
+        sch.parallel("t")

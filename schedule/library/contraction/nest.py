@@ -67,7 +67,7 @@ class Nest:
         """Give the sums, and the intermediate that the stage `c.last` copies them to, a dimension
         for each axis in order, the lane last."""
         for stage in (self.c.last, self.c.block):
-            self.lay_out(stage, [stage], None)
+            self.lay_out(stage)
 
     def place_inner(self, where: LoopRef, makers: Sequence[str] = ()) -> None:
         """Compute what the users of `c.last` read in a loop inside of that. Blocks `makers` of the
@@ -94,7 +94,7 @@ class Nest:
         sch, c, plan = self.sch, self.c, self.plan
         tile = c.last if c.last != c.block else self.through_copy(c.block)
         loops = self.loops_of(tile)
-        self.lay_out(c.block, [c.block], None)
+        self.lay_out(c.block)
         task, around, inner = self.split(tile, loops, plan.tile)
         if plan.depth:
             self.sums_kept(task or sch.add_unit_loop((*around, *inner)[0]))
@@ -113,7 +113,7 @@ class Nest:
         stages = add_lanes(sch, sums, plan.tile[plan.lane], plan.lanes)
         out = c.last if c.last != sums else self.through_copy(sums)
         loops = self.loops_of(*stages, out)
-        self.lay_out(c.block, [c.block], None)
+        self.lay_out(c.block)
         task, around, inner = self.split(out, loops, plan.tile)
         where = _innermost(task, around)
         for stage in reversed(stages):
@@ -145,20 +145,20 @@ class Nest:
         """They are not: panels of what a task makes stay in cache, and are turned in the end."""
         sch, c, plan = self.sch, self.c, self.plan
         out = self.through_copy(c.last)
-        tile = c.last if c.last != c.block else self.through_copy(c.block)
-        loops = self.loops_of(tile, out)
+        after = [c.last] if c.last != c.block else []
+        loops = self.loops_of(*after, out)
         width = plan.tile[plan.lane]
         whole = (c.axes[plan.lane].extent or 0) % width == 0
-        for stages in ([tile], [c.block]):
-            self.lay_out(stages[-1], stages, width if whole else None)
+        for stage in (*after, c.block):
+            self.lay_out(stage, width if whole else None)
+        tile = c.last if after else self.through_copy(c.block)  # has the same dimensions
         sizes = tuple(width if n == plan.lane else plan.task[n] for n in c.spatial)
         task, around, inner = self.split(tile, loops, sizes)
         where = _innermost(task, around)
         sch.compute_at(tile, where)
         self.sums_at(where, tile)
         *rows, lane = inner
-        row = self.fuse_run(rows, [n for n in loops if n != plan.lane])
-        turn(sch, row, lane, plan.lanes)
+        turn(sch, self.fuse_run(rows, [n for n in loops if n != plan.lane]), lane, plan.lanes)
         return task
 
     def fuse_run(self, rows: list[LoopRef], axes: list[int]) -> LoopRef:
@@ -196,10 +196,10 @@ class Nest:
             sch.reorder(*units, *(loop for loop in around if loop not in units))  # not between them
         return dict(zip(axes, axis_loops(sch, [c.axes[n] for n in axes], own)))
 
-    def lay_out(self, stage: str, stages: list[str], panel: int | None) -> None:
+    def lay_out(self, stage: str, panel: int | None = None) -> None:
         """A dimension for each axis, the lanes last."""
         order = [*(n for n in self.c.spatial if n != self.plan.lane), self.plan.lane]
-        lay_out(self.sch, stage, layout(self.sch, self.c, stages, order, panel))
+        lay_out(self.sch, stage, layout(self.sch, self.c, [stage], order, panel))
 
     def split(
         self, stage: str, loops: dict[int, LoopRef], tile: tuple[int, ...]
