@@ -41,8 +41,9 @@ def final_race(session: Session, measurer: Measurer, codes: Sequence[str] = ()) 
         running = [programs[at] for at in race.running]
         rounds = measurer.race(running, race.wanted, len(race.times))
         race.add(np.array(rounds.times).T, rounds.busy)
+    quiet = race.times[~race.busy]
     raced = [
-        _record(session, *finalist, race.times[:, at], outcome)
+        _record(session, *finalist, quiet[:, at], outcome)
         for at, (finalist, outcome) in enumerate(zip(entered, race.outcomes()))
     ]
     session.database.add_many(raced)  # all or none: a part of a race would decide it
@@ -51,7 +52,8 @@ def final_race(session: Session, measurer: Measurer, codes: Sequence[str] = ()) 
 def _record(
     session: Session, trial: Record, program: Schedule | Design, times: np.ndarray, outcome: Outcome
 ) -> Record:
-    blocks = tuple(map(float, times[np.isfinite(times)]))
+    """With the times of the rounds that nothing disturbed, or of the trial where there are none."""
+    blocks = tuple(map(float, times[np.isfinite(times)])) or trial.times
     result = MeasureResult(
         "ok", "", blocks, float(np.median(blocks)), trial.verdict, trial.build_seconds,
         source_hash=trial.source_hash,
