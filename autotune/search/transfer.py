@@ -36,9 +36,9 @@ def adapted(
     if sketch is None:
         return None
     here = [choice.name for choice in sketch.choices]
-    made = dict(zip(choices or here, candidate.values))
-    if len(made) != len(candidate.values):
+    if len(choices or here) != len(candidate.values):
         return None
+    made = dict(zip(choices or here, candidate.values))
     usual = {} if made.keys() >= set(here) else sketch.values(constants)
     if not {*made, *usual} >= set(here):
         return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from autotune.database.ranking import kind_key, outcome
 from autotune.database.records import Record
 from autotune.search.transfer import adapted
-from autotune.space import Candidate
+from autotune.space import Candidate, Space
 from autotune.tuning.replay import candidate_of
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ def hints(session: Session, without: Collection[str] = ()) -> list[Candidate]:
     """The best candidates of the nearest records, as far as this space has them, nearest first.
 
     What a race found to be slower than the default there is none: the default of this space is
-    tried anyway. Those of programs with the keys of `without` do not count.
+    tried anyway. Those of programs with the keys of `without` do not count. The session notes how
+    many cannot be read, since earlier versions did not store the names of choices.
     """
     near = session.database.nearest(
         session.workload, session.target, session.machine, session.conditions,
@@ -33,8 +34,20 @@ def hints(session: Session, without: Collection[str] = ()) -> list[Candidate]:
     best = list(_promising(kept))[: PLACES * EACH]
     constants = session.workload.constants
     known = [(c, record.choices) for record in best if (c := candidate_of(record)) is not None]
+    unnamed = sum(not choices and _has_others(session.space, c) for c, choices in known)
+    if unnamed:
+        session.note(
+            f"of other sizes, {unnamed} of the best records name no choices, and this version has"
+            " others: they begin no search; those that are tuned anew do"
+        )
     found = [adapted(session.space, c, choices, constants) for c, choices in known]
     return list(dict.fromkeys(candidate for candidate in found if candidate is not None))
+
+
+def _has_others(space: Space, candidate: Candidate) -> bool:
+    """Whether the sketch of a candidate has got choices since, or lost some."""
+    sketch = space.sketches.get(candidate.sketch)
+    return sketch is not None and len(sketch.choices) != len(candidate.values)
 
 
 def _promising(records: Sequence[Record]) -> Iterator[Record]:

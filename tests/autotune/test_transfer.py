@@ -164,3 +164,22 @@ def test_hints_have_the_choices_of_their_space(sizes):
         db.add(small.record(best, small.space.build(best), result, None, race))
         (found,) = hints(large)
         assert found.sketch == best.sketch and large.space.contains(found)
+
+
+def test_records_that_name_no_choices_are_taken_as_they_are_or_the_user_is_told():
+    """Earlier versions stored values alone: with as many choices they are what they were."""
+    told = []
+    for fewer in (0, 1):
+        with Database(":memory:") as db:
+            race_of(session_of(64, db), 0.5)
+            old = [
+                r.with_(choices=(), decisions=r.decisions[fewer if r.is_final else 0 :])
+                for r in db.records()
+            ]
+            with Database(":memory:") as earlier:
+                earlier.add_many(old)
+                session = session_of(128, earlier)
+                told.append((len(hints(session)), session.notice))
+    assert told[0] == (1, "")
+    count, notice = told[1]
+    assert count == 0 and "1 of the best records name no choices" in notice
