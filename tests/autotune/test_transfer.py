@@ -15,6 +15,7 @@ from autotune.noise.gain import Gain, Outcome
 from autotune.search.policy import Policy, propose
 from autotune.search.transfer import adapted
 from autotune.space import Candidate, Sketch, Space
+from autotune.tuning import transfer
 from autotune.tuning.options import Options
 from autotune.tuning.session import start_session
 from autotune.tuning.transfer import hints
@@ -93,12 +94,12 @@ def test_records_of_another_size_begin_the_search():
             small.remember(db.records()[-1])
         large = session_of(128, db)
         found = hints(large)
-        assert found[0] == adapted(large.space, candidates[0]) and 1 <= len(found) <= 2
+        assert found[0] == adapted(large.space, candidates[0]) and 1 <= len(found) <= 4
         large.state.hints = found
         quick = Policy(builds=16)
         first = propose(large.space, large.state, 8, random.Random(0), quick)
         wanted = [c for c in found if large.state.features(large.space, c) is not None]
-        assert wanted and set(wanted) <= set(first)
+        assert wanted and set(wanted[:2]) <= set(first)  # later ones may be far from good
 
 
 def race_of(small, *gains, busy=0.0):
@@ -126,6 +127,21 @@ def test_what_was_slower_than_the_default_is_no_hint():
             return len(hints(session_of(128, db)))
 
     assert [found(0.5, 0.2), found(0.5, -0.2), found(-0.1, -0.2)] == [2, 1, 0]
+
+
+def test_of_several_sizes_the_best_of_each_come_first():
+    """And no more of all than leave room in the first batch for what is drafted here."""
+    with Database(":memory:") as db:
+        sizes = (64, 96, 256)
+        for n in sizes:
+            race_of(session_of(n, db), *(0.5 - 0.01 * at for at in range(5)))
+        session = session_of(128, db)
+        near = db.nearest(
+            session.workload, session.target, session.machine, session.conditions, limit=24, each=8
+        )
+        ranks = [rank for rank, _ in transfer._promising([n.record for n in near])]
+        assert max(ranks) == transfer.EACH - 1 and ranks.count(0) == len(sizes)
+        assert 2 < len(hints(session)) <= transfer.MOST < 8
 
 
 def test_a_race_without_a_verdict_is_none():
