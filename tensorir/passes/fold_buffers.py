@@ -143,13 +143,16 @@ def _touched(
 ) -> Interval | None:
     """What the accesses of all `threads` touch while their loops run, all but `fixed`, where
     conditions on these loops alone let them."""
+    from tensorir.passes.facts.joined import joined_indices
+
     part: Interval | None = None
     for number, use in enumerate(uses):
         inner = {**use.inner(), **threads}
         if fixed is not None:
             inner.pop(fixed.var, None)
-        known = analyzer.assuming(on_these_alone(use.conditions, inner))
-        found = relax(use.indices[dim], inner, known)
+        limit = on_these_alone(use.conditions, inner)
+        where = joined_indices(use.indices, limit, inner, analyzer)
+        found = relax(where.indices[dim], where.extents, where.known)
         if number and part is not None and found is not None:
             found = union(part, found, analyzer)
         part = found

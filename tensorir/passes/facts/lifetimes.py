@@ -8,7 +8,7 @@ program.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from tensorir.analysis.touching import plain_loop, touching
@@ -16,7 +16,7 @@ from tensorir.arith import Analyzer
 from tensorir.arith.regions.dense import is_dense
 from tensorir.arith.regions.region import Interval, relax, union
 from tensorir.buffer import Buffer
-from tensorir.expr import TRUE, Var, int_value
+from tensorir.expr import TRUE, Expr, Var, int_value
 from tensorir.func import PrimFunc
 from tensorir.passes.facts.accesses import Access, accesses_of
 from tensorir.passes.facts.instances import common_length, conditions_below, running
@@ -24,6 +24,7 @@ from tensorir.passes.facts.made import Finds
 from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.lower_blocks import lower_blocks
 from tensorir.passes.lower_init import lower_init
+from tensorir.passes.rewriting import with_body
 from tensorir.scalars import Scalar
 from tensorir.stmt import For, ForKind, Stmt, Store
 from tensorir.visit import loads, stmt_exprs, walk
@@ -133,7 +134,11 @@ def _keeps(
     buffer: Buffer,
     trusting: bool,
 ) -> bool:
-    flat = lower_blocks(lower_init(PrimFunc("", params, (), part, scalars=scalars)))
+    from tensorir.passes.facts.joined import joined_loops
+
+    func = PrimFunc("", params, (), part, scalars=scalars)
+    body = joined_loops(part, buffer, loop, func.size_ranges)
+    flat = lower_blocks(lower_init(with_body(func, body)))
     uses = accesses_of(flat.body, buffer)
     if not uses:
         return True  # the loop never runs
@@ -151,27 +156,36 @@ def written_part(
 
     Where loops were made one and split again, what their conditions leave out may be most of it.
     """
-    whole = _hull(writes, n, depth, [analyzer] * len(writes))
+    indices = [write.indices[n] for write in writes]
+    ranges: list[Mapping[Var, Expr]] = [running(write, depth) for write in writes]
+    whole = _hull(indices, ranges, [analyzer] * len(writes))
     limits = [conditions_below(write, depth) for write in writes]
     if all(
         [
-            limit is TRUE or is_dense(write.indices, running(write, depth), analyzer)
-            for limit, write in zip(limits, writes)
+            limit is TRUE or is_dense(write.indices, inner, analyzer)
+            for limit, write, inner in zip(limits, writes, ranges)
         ]
     ):
         return whole
-    left = _hull(writes, n, depth, [analyzer.assuming(limit) for limit in limits])
+    from tensorir.passes.facts.joined import joined_indices
+
+    seen = [
+        joined_indices(write.indices, limit, inner, analyzer)
+        for limit, write, inner in zip(limits, writes, ranges)
+    ]
+    indices, ranges = [each.indices[n] for each in seen], [each.extents for each in seen]
+    left = _hull(indices, ranges, [each.known for each in seen])
     sizes = [int_value(part.extent) if part is not None else None for part in (whole, left)]
     smaller = sizes[1] is not None and (sizes[0] is None or sizes[1] < sizes[0])
     return left if smaller else whole
 
 
 def _hull(
-    writes: Sequence[Access], n: int, depth: int, known: Sequence[Analyzer]
+    indices: Sequence[Expr], ranges: Sequence[Mapping[Var, Expr]], known: Sequence[Analyzer]
 ) -> Interval | None:
     result: Interval | None = None
-    for count, (write, analyzer) in enumerate(zip(writes, known)):
-        part = relax(write.indices[n], running(write, depth), analyzer)
+    for count, (index, inner, analyzer) in enumerate(zip(indices, ranges, known)):
+        part = relax(index, inner, analyzer)
         if count and result is not None and part is not None:
             part = union(result, part, known[0])
         if part is None:
