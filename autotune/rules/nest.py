@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import prod
 
 from autotune.rules.group import size, stores_of, stride_in
@@ -49,38 +49,21 @@ def finish_nest(
 ) -> None:
     """Vectorize the innermost loop of a block that copies or finishes, unroll a few rows around.
 
-    The innermost loop is vectorized where the stored elements are contiguous along it, cut to a
-    multiple of the vector width first, or to `step`. Rows are unrolled if there are at most
-    `unroll_rows`.
+    The innermost loop is vectorized where the stored elements are contiguous along it, cut to a few
+    vectors first, or to `step`. Rows are unrolled if there are at most `unroll_rows`.
     """
     around = map(sch.state.loop, library.own_loops(sch, block))
     loops = [f for f in around if f.kind is ForKind.SERIAL]
     if not loops or not is_contiguous(sch.state.block(block), loops[-1]):
         return
-    inner, rows = loops[-1], loops[:-1]
-    chunk = _chunk(inner.const_extent, cpu.lanes()) if step is None else step
+    inner, rows, lanes = loops[-1], loops[:-1], cpu.lanes()
+    long = inner.const_extent is None or inner.const_extent > 8 * lanes
+    chunk = step or (4 * lanes if long else None)
     last = LoopRef(inner.name) if chunk is None else sch.split(inner.name, [None, chunk])[-1]
     sch.vectorize(last)
     if rows and prod(size(f.extent) for f in rows) <= unroll_rows:
         for loop in rows:
             sch.unroll(LoopRef(loop.name))
-
-
-def finish_copies(sch: Schedule, copies: Iterable[str], cpu: Cpu, parallel: bool) -> None:
-    """Blocks that copy operands ahead of a nest, whose rows threads may share."""
-    for block in copies:
-        loops = library.own_loops(sch, block)
-        finish_nest(sch, block, cpu, unroll_rows=0)
-        if parallel and len(loops) > 1:
-            sch.parallel(loops[0])
-
-
-def _chunk(extent: int | None, lanes: int) -> int | None:
-    """What to cut a long loop into: a few vectors, dividing the extent where that is possible."""
-    if extent is not None and extent <= 8 * lanes:
-        return None
-    exact = [n * lanes for n in (4, 3, 2, 1) if extent is not None and extent % (n * lanes) == 0]
-    return exact[0] if exact else 4 * lanes
 
 
 def is_contiguous(block: Block, loop: For) -> bool:

@@ -12,7 +12,6 @@ import numpy as np
 from autotune.rules.effort import ROWS_EACH, one_thread, used
 from autotune.rules.group import Group, attempt, bent, lane_of, output_store, size, stride_in
 from autotune.rules.nest import (
-    finish_copies,
     finish_nest,
     fuse_outer,
     loops_by_kind,
@@ -68,7 +67,7 @@ class SpatialPlan(OpenPlan):
         """Schedule the block, padding ahead of it, and its epilogue in the same loop."""
         task = self._nest(sch, values, refused)
         parallel = self.parallel(values)
-        finish_copies(sch, self.group.padding, self.cpu, parallel)
+        library.copy_ahead(sch, self.group.padding, parallel)
         if task is None:
             return
         if self.group.epilogue is not None:

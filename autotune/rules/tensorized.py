@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from autotune.rules.effort import one_thread
 from autotune.rules.group import SYMBOLIC_SIZE, Group, output_store, size
 from autotune.rules.matrix_forms import in_forms
-from autotune.rules.nest import finish_copies
 from autotune.rules.plan import OpenPlan, Options, Values, threads
 from schedule import Schedule, library
 from tensorir import Cpu, body_loads, dtype, find_intrin
@@ -103,7 +102,7 @@ class TensorizedPlan(OpenPlan):
             sch, self.group.block, self.intrinsic, *own["tile"], tiles=own["tiles"],
             pack=own[self.pack], epilogue=epilogue, parallel=parallel, ahead=ahead,
         )  # fmt: skip
-        finish_copies(sch, copies, self.cpu, parallel)
+        library.copy_ahead(sch, copies, parallel)
 
 
 def tensorized_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TensorizedPlan]:

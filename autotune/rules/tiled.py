@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from autotune.rules.effort import one_thread
 from autotune.rules.group import SYMBOLIC_SIZE, Group, output_store
 from autotune.rules.matrix_forms import in_forms
-from autotune.rules.nest import finish_copies
 from autotune.rules.plan import OpenPlan, Options, Values, threads
 from autotune.rules.tensorized import extents, tensorized_plans, widens
 from schedule import Schedule, library
@@ -116,7 +115,7 @@ class TiledPlan(OpenPlan):
             tiles=own["tiles"], panels=own["panels"] or None, pack=own["pack"],
             copy=copy, turned=own["rows"] == "copied", epilogue=epilogue, parallel=parallel,
         )  # fmt: skip
-        finish_copies(sch, copies, self.cpu, parallel)
+        library.copy_ahead(sch, copies, parallel)
 
 
 def tiled_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TiledPlan]:

@@ -17,6 +17,7 @@ from math import prod
 
 from autotune.rules.effort import ROWS_EACH, one_thread
 from autotune.rules.group import Group, lane_of, moved_bytes, output_store, size, stride_in
+from autotune.rules.lanes import moved_last
 from autotune.rules.nest import finish_nest, loops_by_variable
 from autotune.rules.plan import OpenPlan, Plan, Values, threads, tried
 from autotune.rules.spatial import spatial_plans
@@ -92,9 +93,7 @@ class TransposedPlan(OpenPlan):
         made = output_store(sch.state.block(block))
         assert made is not None
         own = [it.var.name for it in sch.state.block(block).iters]
-        order = sorted(range(len(own)), key=lambda n: own[n] == self.read)
-        both = (", ".join(f"d{n}" for n in each) for each in (range(len(own)), order))
-        sch.transform_layout(block, made.buffer.name, ": ".join(both))
+        sch.transform_layout(block, made.buffer.name, moved_last(len(own), own.index(self.read)))
         return writer
 
 

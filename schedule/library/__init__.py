@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from schedule.library.contraction.axes import Contraction as Contraction
     from schedule.library.contraction.axes import Digit as Digit
     from schedule.library.contraction.axes import Operand as Operand
+    from schedule.library.contraction.copies import copy_ahead as copy_ahead
     from schedule.library.contraction.copies import pack as pack
     from schedule.library.contraction.copies import with_panel as with_panel
     from schedule.library.contraction.factors import groupings as groupings
@@ -70,7 +71,7 @@ __all__ = lazy_names(
         "schedule.library.contraction.again": "loads_of",
         "schedule.library.contraction.ahead": "ahead factors_ahead with_parts_packed",
         "schedule.library.contraction.axes": "NEAR Access Axis Contraction Digit Operand",
-        "schedule.library.contraction.copies": "pack with_panel",
+        "schedule.library.contraction.copies": "copy_ahead pack with_panel",
         "schedule.library.contraction.factors": "groupings shared_parts",
         "schedule.library.contraction.find": "find_again find_contraction read_by",
         "schedule.library.contraction.move": "Move MovedPlan left_by make_moved_nest",

@@ -151,6 +151,6 @@ class Product(NamedTuple):
         for pad in pads:
             extents = [sch.state.loop(each).const_extent for each in sch.get_loops(pad)]
             cycles = prod(extent or SYMBOLIC for extent in extents) * costs.copy
-            copy_ahead(sch, pad, self.parallel and cycles >= 4 * costs.start)
+            copy_ahead(sch, [pad], self.parallel and cycles >= 4 * costs.start)
         if self.parallel:
             sch.parallel(loop)

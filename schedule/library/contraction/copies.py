@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import lcm, prod
 
@@ -120,13 +120,14 @@ def _finish(sch: Schedule, copier: str, row: int, parallel: bool) -> None:
         sch.parallel(outer[0] if len(outer) == 1 else sch.fuse(*outer))
 
 
-def copy_ahead(sch: Schedule, block: str, parallel: bool) -> None:
-    """`copy_rows` in a nest of its own, whose rows threads may share."""
-    shared = parallel and len(own_loops(sch, block)) > 1
-    parts = copy_rows(sch, block)
-    for loop in dict.fromkeys(sch.get_loops(part)[0] for part in parts if shared):
-        if sch.state.loop(loop).kind is ForKind.SERIAL:  # else all that a part copies is a vector
-            sch.parallel(loop)
+def copy_ahead(sch: Schedule, blocks: Iterable[str], parallel: bool) -> None:
+    """`copy_rows` in nests of their own, whose rows threads may share."""
+    for block in blocks:
+        shared = parallel and len(own_loops(sch, block)) > 1
+        parts = copy_rows(sch, block)
+        for loop in dict.fromkeys(sch.get_loops(part)[0] for part in parts if shared):
+            if sch.state.loop(loop).kind is ForKind.SERIAL:  # else a part copies a vector
+                sch.parallel(loop)
 
 
 def copy_rows(sch: Schedule, block: str) -> list[BlockRef]:

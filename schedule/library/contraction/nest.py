@@ -311,7 +311,7 @@ class Nest:
             self.sch.compute_at(source, task)
             copy_rows(self.sch, source)
         else:
-            copy_ahead(self.sch, source, self.plan.threads)
+            copy_ahead(self.sch, [source], self.plan.threads)
 
 
 def _holds_much(sch: Schedule, stage: str) -> bool:
