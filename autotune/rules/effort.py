@@ -61,7 +61,7 @@ def _cycles(block: Block, cpu: Cpu, turned: bool) -> float:
     width = cpu.elements(*(buffer.dtype for buffer in buffers))
     vectors = instances(block) / width
     loaded = sum(
-        (1.0 if spatial <= used(x) else REUSED) * (1 if turned else _apart(x, block, width))
+        (1.0 if spatial <= x.variables else REUSED) * (1 if turned else _apart(x, block, width))
         for x in reads
     )
     written = len(stores) / instances(block, IterKind.REDUCE) if block.is_reduction else len(stores)
@@ -83,11 +83,6 @@ def _apart(load: Load, block: Block, width: int) -> float:
     if steps & {0, 1} or not steps:
         return 1.0
     return EVERY_OTHER if 2 in steps else float(width)
-
-
-def used(load: Load) -> set[Var]:
-    """The variables that the place of a load depends on."""
-    return {var for index in load.indices for var in variables(index)}
 
 
 def arithmetic(block: Block) -> float:

@@ -237,12 +237,12 @@ def flat_place(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
     return flat
 
 
-def stride_in(load: Load, var: Var, block: Block) -> int | None:
+def stride_in(access: Load | Store, var: Var, block: Block) -> int | None:
     """How far apart in memory the elements of neighbouring values of `var` lie; None if unknown.
 
-    0 where the load does not depend on the variable, 1 where it is contiguous.
+    0 where the access does not depend on the variable, 1 where it is contiguous.
     """
-    analyzer, flat = Analyzer(), flat_place(load.buffer, load.indices)
+    analyzer, flat = Analyzer(), flat_place(access.buffer, access.indices)
     if var not in variables(flat):
         return 0
     return slope(analyzer.simplify(flat), var, analyzer)
@@ -250,7 +250,7 @@ def stride_in(load: Load, var: Var, block: Block) -> int | None:
 
 def lane_of(block: Block) -> Var | None:
     """The variable along which all that a block stores is contiguous; None where none is."""
-    made = [Load(store.buffer, store.indices) for store in stores_of(block)]
+    made = stores_of(block)
     long = (it.var for it in reversed(block.iters) if made and int_value(it.extent) != 1)
     return next((v for v in long if all(stride_in(m, v, block) == 1 for m in made)), None)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
 
-from autotune.rules.effort import used
 from autotune.rules.group import output_store
 from autotune.rules.nest import is_contiguous, loops_by_variable
 from schedule import LoopRef, Schedule, library
@@ -88,7 +87,7 @@ def turned_rows(sch: Schedule, reads: Mapping[str, tuple[Load, Var]]) -> list[st
         copies[str(sch.cache_read(first, buffer, "local", others))] = dims[0][0]
     for stage, (load, row) in reads.items() if not copies else ():
         node, copy = sch.state.block(stage), str(sch.reindex(stage, buffer, "local"))
-        copies[copy] = [it.var for it in node.iters if it.var in used(load)].index(row)
+        copies[copy] = [it.var for it in node.iters if it.var in load.variables].index(row)
     for copy, at in copies.items():
         made = written(sch.state.block(copy))[0]
         if at != made.ndim - 1:

@@ -7,7 +7,7 @@ from math import prod
 
 from autotune.rules.group import size, stores_of, stride_in
 from schedule import LoopRef, Schedule, ScheduleError, library
-from tensorir import Block, Cpu, For, ForKind, IterKind, Load, Var, variables
+from tensorir import Block, Cpu, For, ForKind, IterKind, Var, variables
 
 
 def loops_by_variable(sch: Schedule, block: str) -> dict[str, str]:
@@ -69,5 +69,4 @@ def finish_nest(
 def is_contiguous(block: Block, loop: For) -> bool:
     """Whether every store moves by one element with a variable of the loop."""
     moving = [it.var for it in block.iters if loop.var in variables(it.binding)]
-    made = [Load(store.buffer, store.indices) for store in stores_of(block)]
-    return all(any(stride_in(load, v, block) == 1 for v in moving) for load in made)
+    return all(any(stride_in(s, v, block) == 1 for v in moving) for s in stores_of(block))

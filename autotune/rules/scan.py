@@ -115,7 +115,7 @@ def _columns(block: Block, sizes: Sequence[int], cpu: Cpu) -> int:
     store = output_store(block)
     assert store is not None
     item = dtype.itemsize(store.buffer.dtype)
-    step = stride_in(Load(store.buffer, store.indices), block.iters[0].var, block) or 0
+    step = stride_in(store, block.iters[0].var, block) or 0
     row = [n for n in (size(it.extent) for it in block.iters) if n != 1][-1:] or [1]
     most = min(row[0] // cpu.threads, cpu.kept_bytes(1) // (2 * item))
     apart = abs(step) * item >= cpu.page_bytes

@@ -16,7 +16,7 @@ from autotune.rules.group import Group, attempt, instances, output_store, size, 
 from autotune.rules.lanes import rows_in_lanes, run_length, turned_rows
 from autotune.rules.plan import OpenPlan, Values, threads, tried
 from schedule import LoopRef, Schedule, library
-from tensorir import Block, Cpu, IterVar, Load, Store, body_loads, int_value
+from tensorir import Block, Cpu, IterVar, Store, body_loads, int_value
 
 LONGER = 2
 """Terms of a row for each lane, from which on partial sums in lanes take less time."""
@@ -118,8 +118,7 @@ def _follows(sch: Schedule, group: Group, block: Block, stores: Sequence[Store])
     """Whether results are contiguous along the rows, and the epilogue, if there is one, goes
     through them as they are stored."""
     row = _row(block)
-    made = [Load(store.buffer, store.indices) for store in stores]
-    if row is None or any(stride_in(load, row.var, block) != 1 for load in made):
+    if row is None or any(stride_in(store, row.var, block) != 1 for store in stores):
         return False
     if group.epilogue is None:
         return True

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from autotune.rules.effort import one_thread, used
+from autotune.rules.effort import one_thread
 from autotune.rules.find_rows import may_have_rows, shared_loops, step_of
 from autotune.rules.followers import Follower, followers
 from autotune.rules.group import Group, instances, size, stores_of
@@ -92,7 +92,7 @@ def _on_axes(sch: Schedule, stages: Sequence[str], turned: bool) -> tuple[list[s
             inside = {node.iters[-2].var}
         for load in body_loads(node):
             row = node.spatial[-1].var
-            if load.buffer.name not in made and inside & used(load) and row in used(load):
+            if load.buffer.name not in made and inside & load.variables and row in load.variables:
                 readers.setdefault(load.buffer.name, {})[stage] = load, row
     copies = [copy for loads in readers.values() for copy in turned_rows(sch, loads)]
     result = written(sch.state.block(stages[-1]))[0].name

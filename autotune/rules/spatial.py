@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from autotune.rules.effort import ROWS_EACH, one_thread, used
+from autotune.rules.effort import ROWS_EACH, one_thread
 from autotune.rules.group import Group, attempt, bent, lane_of, output_store, size, stride_in
 from autotune.rules.nest import (
     finish_nest,
@@ -21,7 +21,7 @@ from autotune.rules.plan import OpenPlan, Values, threads
 from autotune.rules.stores import stores
 from autotune.streams import Column
 from schedule import LoopRef, Schedule, library
-from tensorir import Block, Cpu, IterKind, Load, Var, body_loads, int_value, period, variables
+from tensorir import Block, Cpu, IterKind, Var, body_loads, int_value, period, variables
 
 MOST_WRITTEN = 1024
 """Iterations of a last axis that is written out where it is read at quotients and the like."""
@@ -139,7 +139,7 @@ def _parts_of_pixels(block: Block, lane: Var, lanes: int) -> int:
     if store is None or count is None or 2 * count > lanes or len(long) < 2 or block.is_reduction:
         return 0
     before = long[-2]
-    beside = stride_in(Load(store.buffer, store.indices), before.var, block) == count
+    beside = stride_in(store, before.var, block) == count
     own = isinstance(before.binding, Var) and before.kind is IterKind.SPATIAL
     steps = [[stride_in(x, v, block) for v in (lane, before.var)] for x in body_loads(block)]
     apart = any(near == 1 and (far is None or abs(far) > count) for near, far in steps)
@@ -160,13 +160,13 @@ def _still(block: Block, lane: Var) -> list[str]:
     """Short axes along which results are made of the same elements in other ways, such as the parts
     of a transform: they are written out for each vector, which loads these once. Of sums the last
     axis of this kind, of any length."""
-    moving = [load for load in body_loads(block) if lane in used(load)]
+    moving = [load for load in body_loads(block) if lane in load.variables]
     found, copies = list[str](), 1
     for it in block.iters:
         count = int_value(it.extent)
         own = isinstance(it.binding, Var) and it.kind is IterKind.SPATIAL and it.var is not lane
         if own and count and count > 1 and (block.is_reduction or copies * count <= MOST_STILL):
-            if moving and not any(it.var in used(load) for load in moving):
+            if moving and not any(it.var in load.variables for load in moving):
                 found.append(it.var.name)
                 copies *= count
     return found[-1:] if block.is_reduction else found

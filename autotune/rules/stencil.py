@@ -99,8 +99,8 @@ def rows_of_registers(sch: Schedule, block: Block, cpu: Cpu, grows: bool = False
     known = [n for it in spatial if (n := int_value(it.extent))]
     if block.is_reduction or store is None or min(len(spatial), len(known)) < 2:
         return None
-    made, ends = Load(store.buffer, store.indices), range(1, len(known) + 1)
-    in_order = [stride_in(made, it.var, block) for it in spatial] == [prod(known[n:]) for n in ends]
+    places = [prod(known[n:]) for n in range(1, len(known) + 1)]
+    in_order = [stride_in(store, it.var, block) for it in spatial] == places
     if len(known) < len(spatial) or not in_order:  # or it stores in another order than memory's
         return None
     reads = body_loads(block)

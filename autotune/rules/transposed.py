@@ -113,7 +113,7 @@ def transposed_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TransposedPl
     bytes_each, lanes = dtype.itemsize(store.buffer.dtype), cpu.lanes()
     extents = {it.var: size(it.extent) for it in block.iters}
     side = lanes * (2 if bytes_each == 2 else 1)  # of many single bytes registers hold no more rows
-    apart, fills = stride_in(Load(store.buffer, store.indices), read, block), extents[written]
+    apart, fills = stride_in(store, read, block), extents[written]
     square = bytes_each >= 4 <= fills and not fills & (fills - 1)  # which tiles turn as fast
     whole = apart == fills <= cpu.registers // 4 and cpu.vector_bytes >= cpu.line_bytes
     fills = fills if whole and not square and not ahead else 0
@@ -145,8 +145,8 @@ def placing_plan(sch: Schedule, stage: str, cpu: Cpu) -> Plan:
 def _in_parts(block: Block, store: Store, read: Var, cpu: Cpu) -> bool:
     """Whether tiles store parts of lines that no cache keeps: rows of the result begin within
     lines, each in a page of its own."""
-    made, item = Load(store.buffer, store.indices), dtype.itemsize(store.buffer.dtype)
-    steps = {it.var: item * abs(stride_in(made, it.var, block) or 0) for it in block.iters}
+    item = dtype.itemsize(store.buffer.dtype)
+    steps = {it.var: item * abs(stride_in(store, it.var, block) or 0) for it in block.iters}
     within = any(step > item and step % cpu.line_bytes for step in steps.values())
     return within and steps[read] >= PAGE and moved_bytes(block) > cpu.kept_bytes(3)
 

@@ -167,7 +167,7 @@ def roles_of(sch: Schedule, block: str, intrin: TensorIntrin) -> Roles:
     assert factors is not None and store is not None
     column = store.indices[-1]
     weights = [load for load in factors if column in load.indices]
-    data = [load for load in factors if not any(column in variables(i) for i in load.indices)]
+    data = [load for load in factors if column not in load.variables]
     require(len(weights) == len(data) == 1, block, none)
     a, b = data[0], weights[0]
     require(
@@ -194,7 +194,7 @@ def roles_of(sch: Schedule, block: str, intrin: TensorIntrin) -> Roles:
 
 def _by_role(node: Block, intrin: TensorIntrin, a: Load, b: Load, own: tuple[Expr, ...]) -> Roles:
     where, column, depth = node.name, own[-1], a.indices[-1]
-    used: set[Expr] = {v for i in a.indices for v in variables(i)}
+    used = a.variables
     batch = [v for v in own if v in b.indices and v is not column]
     rows = [v for v in own if v not in b.indices]
     sizes: dict[Expr, int | None] = {it.var: int_value(it.extent) for it in node.iters}

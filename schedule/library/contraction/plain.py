@@ -12,7 +12,7 @@ from schedule.library.contraction.find import find_contraction
 from schedule.library.contraction.places import axis_texts, followers, lay_out, layout, store_of
 from schedule.library.contraction.stage import stage_axes
 from schedule.schedule import Schedule
-from tensorir import Buffer, IterKind, Load, Var, body_loads, checked, variables
+from tensorir import Buffer, IterKind, Load, Var, body_loads, checked
 
 
 def on_axes(
@@ -67,9 +67,8 @@ def _copied(sch: Schedule, c: Contraction, load: Load, order: Sequence[int]) -> 
     """Read an operand through a copy with a dimension for each axis. Neighbours along the last
     spatial axis stay neighbours: the copy would turn them, and what packs it would turn them back.
     """
-    used = {v for index in load.indices for v in variables(index)}
     iters = sch.state.block(c.block).iters
-    axes = [n for it, n in zip(iters, (*order, *c.reduced)) if it.var in used]
+    axes = [n for it, n in zip(iters, (*order, *c.reduced)) if it.var in load.variables]
     copy = str(sch.reindex(c.block, load.buffer.name))
     last = order[-1]
     near = (o.strides[last] for o in c.operands if o.buffer == load.buffer.name)

@@ -64,8 +64,7 @@ class _Finder:
         raise self.lacks("neither operand is made of tiles of an image")
 
     def shared(self, indices: Sequence[Expr], load: Load) -> bool:
-        mine = {var for index in indices for var in variables(index)}
-        return any(mine & set(variables(index)) for index in load.indices)
+        return any(not load.variables.isdisjoint(variables(index)) for index in indices)
 
     def with_operands(self, image: Load, weight: Load, inputs: list[str]) -> Winograd:
         sch, count = self.sch, len(inputs)
@@ -192,8 +191,7 @@ class _Finder:
         """Which of the other dimensions of the sums the filters are, and how many of them have the
         same channels."""
         extents = {it.var: int_value(it.extent) or 0 for it in self.node.iters}
-        used = {v for index in image.indices for v in variables(index)}
-        own = {v for index in weight.indices for v in variables(index)}
+        used, own = image.variables, weight.variables
         options = []
         for n, var in enumerate(rest):
             if isinstance(var, Var) and var in own:
