@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from autotune.rules.group import Group, attempt
-from autotune.rules.plan import Plan, tried
+from autotune.rules.plan import OpenPlan, tried
 from autotune.rules.ranked import group_contraction
 from schedule import Schedule
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Form = tuple[library.Contraction, tuple[int, ...]]
     """A contraction and its axes in order, of which the columns are last."""
 
-P = TypeVar("P", bound=Plan)
+P = TypeVar("P", bound=OpenPlan)
 
 
 def in_forms(
@@ -27,9 +27,9 @@ def in_forms(
     enough: Callable[[P], bool],
     windows: bool = True,
 ) -> list[P]:
-    """The plans of a product as it was written, and with each of its spatial axes as the columns:
-    where a factor is read at several variables, or they are not in the order of the result. Each
-    says whether primitives accept it, and why they refused others before it.
+    """The best plan of a product, as it was written or with one of its spatial axes as the columns:
+    where a factor is read at several variables, or they are not in the order of the result. It says
+    whether primitives accept it, and why they refused others before it. None where there is none.
 
     bring    what brings a copy of the schedule to a form
     make     the plan of what that is then, for a form or None; None where it is no such product
@@ -50,7 +50,7 @@ def in_forms(
             if plan.works and enough(plan):
                 return [plan]
             found.append(plan)
-    return found
+    return sorted(found, key=lambda plan: (plan.failed, plan.cycles))[:1]
 
 
 def _forms(sch: Schedule, group: Group, windows: bool) -> Iterator[Form | None]:

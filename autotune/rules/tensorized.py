@@ -117,8 +117,7 @@ def tensorized_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TensorizedPl
         return wide or not plan.roles.shared
 
     make = partial(_plan, group, cpu)
-    found = in_forms(sch, group, library.plain_form, make, enough, windows=False)
-    return sorted(found, key=lambda plan: plan.failed)[:1]
+    return in_forms(sch, group, library.plain_form, make, enough, windows=False)
 
 
 def _plan(group: Group, cpu: Cpu, sch: Schedule, form: Form | None) -> TensorizedPlan | None:

@@ -127,8 +127,7 @@ def tiled_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TiledPlan]:
     def enough(plan: TiledPlan) -> bool:  # else terms or columns may be in several variables
         return plan.form is None and plan.sizes.windows == plan.sizes.batch == 1
 
-    found = in_forms(sch, group, library.matrix_form, partial(_plan, sch, group, cpu), enough)
-    return sorted(found, key=lambda plan: (plan.failed, plan.cycles))[:1]
+    return in_forms(sch, group, library.matrix_form, partial(_plan, sch, group, cpu), enough)
 
 
 def _source(sch: Schedule, buffer: Buffer, known: Collection[str]) -> str:
