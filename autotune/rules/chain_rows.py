@@ -8,6 +8,7 @@ result has the layout that is asked for, are cut and put in the order of the row
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from autotune.rules.followers import stored_at
 from autotune.rules.group import stores_of
@@ -44,8 +45,7 @@ class RowOrder:
     kept: str = ""
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(NamedTuple):
     """A stage in rows: `width` elements of each, `columns` are the variables that tell them.
 
     tiled   whether these are one loop, of neighbours in what is stored
@@ -59,8 +59,7 @@ class Stage:
     turned: bool = False
 
 
-@dataclass(frozen=True)
-class InRows:
+class InRows(NamedTuple):
     """A program in rows, the stages in program order, and how many rows each loop of them has."""
 
     order: RowOrder
