@@ -16,7 +16,6 @@ from schedule.primitive import REGISTRY, check_arguments, method, run
 from schedule.renaming import renamed_steps
 from schedule.services import service
 from schedule.state import BlockRef, LoopRef, State
-from schedule.step_memory import remembered
 from schedule.trace import Trace
 from tensorir import (
     PrimFunc,
@@ -60,7 +59,7 @@ class Schedule:
         self._definition, self._debug = func, debug
         self._generator: random.Random | int = seed
         self._history: tuple[tuple[State, Trace], ...] = ((state, Trace()),)
-        self._remembers = False
+        self._run = run
 
     split = method(p.split)
     fuse = method(p.fuse)
@@ -185,7 +184,7 @@ class Schedule:
         """An independent schedule at the same point; costs nothing, the states are shared."""
         other = object.__new__(Schedule)
         other._definition, other._history = self._definition, self._history
-        other._debug, other._remembers = self._debug, self._remembers
+        other._debug, other._run = self._debug, self._run
         other._generator = copy.copy(self._generator)
         return other
 
@@ -205,11 +204,13 @@ class Schedule:
         Copies that begin with the same steps share the states, as the candidates of a search do;
         that costs memory for the last thousands of different steps of all schedules.
         """
-        self._remembers = True
+        from schedule.step_memory import remembered
+
+        self._run = remembered
 
     def run_primitive(self, name: str, args: dict[str, Any]) -> tuple[State, Any]:
         """What a primitive makes of the present state; called by the primitives' methods."""
-        return (remembered if self._remembers else run)(self.state, name, args)
+        return self._run(self.state, name, args)
 
     def undo(self, steps: int = 1) -> None:
         """Take back the last primitives; ScheduleError if there were fewer."""

@@ -70,9 +70,7 @@ ELEMENT = re.compile(r"^ *(\w+)\[.*\] \S{0,2}= ", re.MULTILINE)
 VECTORS = re.compile(r"x\d+ (\w+)\[\d+\]")
 """An array whose elements are vectors, by the end of their type: an expression looks for that ten
 times as fast as for whole words at the beginning of lines."""
-BRACES = re.compile(r"[{}]$", re.MULTILINE)
-"""Where straight-line code begins and ends."""
-NUMBER = re.compile(r" = -?[\d.]+f?;$", re.MULTILINE)
+NUMBER = r" = -?[\d.]+f?;\n"
 """That an element becomes a number, many of which gcc stores at once without that search."""
 
 BYTES = re.compile(r"__U?INT8_TYPE__|_Bool")
@@ -145,9 +143,10 @@ def libraries(compiler: Compiler, march: str | None) -> tuple[str, ...]:
 
 def _side_by_side(text: str, arrays: Collection[str]) -> bool:
     """Whether some straight-line code stores several elements of these arrays, numbers apart."""
+    straight = text.replace("}\n", "{\n").split("{\n") if arrays else ()
     return any(
-        sum(name in arrays for name in ELEMENT.findall(NUMBER.sub("", part))) > 1
-        for part in (BRACES.split(text) if arrays else ())
+        sum(name in arrays for name in ELEMENT.findall(re.sub(NUMBER, "\n", part))) > 1
+        for part in straight
     )
 
 
