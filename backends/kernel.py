@@ -13,7 +13,7 @@ from backends.call.foreign_arrays import lend, library_of
 from backends.call.outputs import plan
 from backends.call.signature import Signature
 from backends.errors import OutOfMemory
-from tensorir import Numbers, PrimFunc, Target, TensorIRError, checked, whole_file
+from tensorir import Numbers, PrimFunc, Target, TensorIRError, checked
 
 if TYPE_CHECKING:
     from backends.call.timer import Timing
@@ -161,6 +161,8 @@ class CompiledKernel:
 
         Constants are not written: the header says which function prepares what of them.
         """
+        from tensorir import whole_file  # few kernels are exported
+
         name, suffix = self._backend.symbol(self.ir), self._backend.suffix
         about = self._backend.header(self.ir, self._declared, self.target, self._ahead)
         exported = self._backend.exported(self.ir, self.source, self.target, self.prepare)
@@ -180,6 +182,12 @@ class CompiledKernel:
     def __repr__(self) -> str:
         held = f" with {', '.join(self.constants)}" if self.constants else ""
         return f"<kernel {self.signature} for {self.target.kind}{held}>"
+
+    def __copy__(self) -> CompiledKernel:
+        return self  # nothing changes it
+
+    def __deepcopy__(self, memo: object) -> CompiledKernel:
+        return self
 
     def __reduce__(self) -> Any:
         raise TensorIRError(

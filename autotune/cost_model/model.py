@@ -17,7 +17,7 @@ import numpy as np
 
 from autotune.cost_model.roofline import draft
 from autotune.features.table import FEATURE_SCHEMA
-from tensorir import TensorIRError, whole_file
+from tensorir import TensorIRError
 
 MIN_SAMPLES = 8
 """Successful trials from which on the residual is learned."""
@@ -121,6 +121,8 @@ class ResidualModel:
 
     def save(self, path: str | Path) -> None:
         """Write what `load` needs: the trials and the settings, not the regressor, as .npz."""
+        from tensorir import whole_file  # few models are kept
+
         rows, times = self._data or (np.zeros((0, 0), np.float32), np.zeros(0))
         about = {"kind": self.kind, "seed": self.seed, "schema": FEATURE_SCHEMA}
         with whole_file(path) as draft, draft.open("wb") as file:

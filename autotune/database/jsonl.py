@@ -16,7 +16,6 @@ from typing import IO
 from autotune.database.records import Record
 from autotune.database.rows import decode
 from autotune.errors import DatabaseError
-from tensorir import whole_file
 
 STANDARD = "-"
 """Standard input or output in place of a file."""
@@ -132,5 +131,7 @@ def _output(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
         yield sys.stdout
         sys.stdout.flush()
         return
+    from tensorir import whole_file  # few searches export
+
     with whole_file(path) as draft, draft.open("w", encoding="utf-8") as stream:
         yield stream

@@ -55,6 +55,12 @@ class Axis(Var):
         """What tells which values it takes, apart from the extent."""
         return (self.start,) if self.limit is None else (self.start, self.limit)
 
+    def __copy__(self) -> Axis:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Axis:
+        return self  # as others that are told apart by what they are, not by their values
+
     def __reduce__(self) -> NoReturn:
         raise TensorIRError(f"axis {self.name!r} cannot be pickled; pickle the PrimFunc instead")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 import stat
@@ -324,6 +325,11 @@ def test_two_processes_share_a_cache(tmp_path):
     assert [p.wait() for p in running] == [0, 0]
     assert len(list(tmp_path.rglob("*.so"))) == 2  # the kernel and the runtime
     assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_copies_of_what_holds_a_kernel_hold_it_too(cache):
+    kernel = build_source(FUNC, TEXT, cache=cache)
+    assert copy.deepcopy({"layer": [kernel]})["layer"][0] is copy.copy(kernel) is kernel
 
 
 def test_kernels_are_not_pickled(cache):

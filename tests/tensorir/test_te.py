@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -468,3 +470,11 @@ def test_half_types_are_storage():
     B = te.compute((4,), lambda i: (A[i].astype("float32") * 3.0).astype("float16"), name="B")
     a = normal(4).astype("float16")
     np.testing.assert_array_equal(run([A], B, a), (a.astype("float32") * 3).astype("float16"))
+
+
+def test_copies_of_tensors_mean_the_same():
+    a, k = te.placeholder((4, 3), name="A"), te.reduce_axis(3, name="k")
+    b = te.compute((4,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    assert copy.copy(k) is copy.deepcopy(k) is k
+    for twin in (copy.copy([a, b]), copy.deepcopy([a, b])):
+        assert str(te.create_prim_func(twin)) == str(te.create_prim_func([a, b]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from math import prod
-from typing import NamedTuple
 
 from schedule.library.contraction.axes import Contraction, Expression
 from schedule.library.contraction.copies import BLOCK, LONGEST
@@ -30,23 +29,19 @@ Ahead = tuple[int, bool]
 written; and whether threads share what is computed ahead."""
 
 
-class _Part(NamedTuple):
-    """What is computed ahead: the axes that it moves with, and the operands that it reads."""
-
-    axes: frozenset[int]
-    reads: tuple[int, ...]
+_Part = tuple[frozenset[int], tuple[int, ...]]
+"""What is computed ahead: the axes that it moves with, and the operands that it reads."""
 
 
 def _parts(c: Contraction, apart: int, converted: bool = True) -> list[_Part]:
     """What is computed ahead, products being taken apart along an axis."""
-    found = [_Part(_moved_by(c, e), e.reads) for e in _expressions(c, converted)]
+    found = [(_moved_by(c, e), e.reads) for e in _expressions(c, converted)]
     for product in c.products if apart >= 0 else ():
         for group in groups_of(c, product, apart):
             read = tuple(operand for n in group for operand in product.reads[n])
             axes = frozenset(axis for operand in read for axis in c.moving[operand])
-            part = _Part(axes, read)
-            if len(group) > 1 and _is_shared(c, part):
-                found.append(part)
+            if len(group) > 1 and _is_shared(c, (axes, read)):
+                found.append((axes, read))
     return found
 
 
@@ -56,7 +51,7 @@ def _expressions(c: Contraction, converted: bool = True) -> Iterator[Expression]
     done: list[tuple[int, ...]] = []
     for e in c.expressions:
         inside = any(e.place[: len(place)] == place for place in done)
-        part, converts = _Part(_moved_by(c, e), e.reads), _converts(c, e)
+        part, converts = (_moved_by(c, e), e.reads), _converts(c, e)
         if converts and not converted:
             continue
         if not inside and _is_shared(c, part, CONVERSIONS if converts else 2):
@@ -79,9 +74,10 @@ def _converts(c: Contraction, e: Expression) -> bool:
 def _is_shared(c: Contraction, part: _Part, least: int = 2) -> bool:
     """Whether so many elements of the result share a part that is no larger than what it is made
     of: of windows it would have each element several times, and padding has a stage of its own."""
-    windows = any(c.is_window(axis, n) for axis in part.axes for n in part.reads)
-    padded = any(c.operands[n].pad for n in part.reads)
-    users = prod(c.axes[n].extent or SYMBOLIC for n in c.spatial if n not in part.axes)
+    axes, reads = part
+    windows = any(c.is_window(axis, n) for axis in axes for n in reads)
+    padded = any(c.operands[n].pad for n in reads)
+    users = prod(c.axes[n].extent or SYMBOLIC for n in c.spatial if n not in axes)
     return not (windows or padded) and users >= least
 
 
@@ -92,8 +88,8 @@ def _why_not(c: Contraction, option: Ahead) -> str | None:
     return None if _parts(c, apart) else "no part of the terms is shared by elements of the result"
 
 
-def _size(c: Contraction, part: _Part) -> int:
-    return prod(c.axes[n].extent or SYMBOLIC for n in part.axes)
+def _size(c: Contraction, axes: Collection[int]) -> int:
+    return prod(c.axes[n].extent or SYMBOLIC for n in axes)
 
 
 def _cycles(c: Contraction, option: Ahead, device: Device, constants: Collection[str]) -> float:
@@ -101,7 +97,8 @@ def _cycles(c: Contraction, option: Ahead, device: Device, constants: Collection
     (apart, threads), costs = option, device.costs
     known = {n for n, o in enumerate(c.operands) if o.buffer in constants}
     parts = _parts(c, apart)
-    alone = costs.passed * sum(_size(c, p) for p in parts if not known.issuperset(p.reads))
+    made = [axes for axes, reads in parts if not known.issuperset(reads)]
+    alone = costs.passed * sum(_size(c, axes) for axes in made)
     return alone / device.threads + costs.start * len(parts) if threads and alone else alone
 
 
@@ -131,7 +128,7 @@ def _made(sch: Schedule, c: Contraction, option: Ahead) -> Contraction:
 def size_apart(c: Contraction, apart: int, converted: bool = True) -> int:
     """Elements of what is computed ahead, of what is `converted` only or not, products being taken
     apart along an axis, or as they are written if it is -1."""
-    return sum(_size(c, part) for part in _parts(c, apart, converted))
+    return sum(_size(c, axes) for axes, _ in _parts(c, apart, converted))
 
 
 def values_apart(
