@@ -16,10 +16,11 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     Raises OSError where the folder cannot be written to.
     """
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        yield target
+    given = Path(path)
+    if given.exists() and not given.is_file():
+        yield given  # no link is followed: that of /dev/stdout to a pipe leads nowhere by name
         return
+    target = Path(os.path.realpath(path))
     draft = target.with_name(f".{os.urandom(6).hex()}{target.suffix}")
     try:
         yield draft

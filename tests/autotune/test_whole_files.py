@@ -77,6 +77,12 @@ def test_links_rights_and_devices(tmp_path):
     with whole_file("/dev/null") as draft:
         draft.write_text("gone")
     assert not os.path.isfile("/dev/null")
+    reads, writes = os.pipe()
+    with whole_file(f"/dev/fd/{writes}") as draft:
+        draft.write_text("passed on")
+    os.close(writes)
+    with open(reads, encoding="utf-8") as pipe:
+        assert pipe.read() == "passed on"
 
 
 def test_a_line_of_a_journal_that_was_cut_off_is_dropped(tmp_path):
