@@ -25,7 +25,7 @@ def remembered(state: State, name: str, args: dict[str, Any]) -> tuple[State, An
 
 
 class _Arguments:
-    """Arguments by name that are equal for equal values of equal types only."""
+    """Arguments by name that are equal for the same values of equal types only."""
 
     __slots__ = ("_frozen", "given")
 
@@ -49,4 +49,6 @@ def _frozen(value: Any) -> Any:
         return tuple([(key, _frozen(v)) for key, v in value.items()])
     if isinstance(value, (list, tuple)):
         return tuple(map(_frozen, value))
+    if isinstance(value, float):
+        return type(value), value.hex()  # -0.0 is not 0.0, and a NaN is itself
     return type(value), value

@@ -52,10 +52,25 @@ def test_a_changed_answer_changes_no_other(matmul):
 
 
 def test_arguments_of_other_types_are_other_arguments():
-    pairs = ((1, True), (1, 1.0), ("i", LoopRef("i")), (LoopRef("i"), BlockRef("i")), ([1], 1))
+    names = (("i", LoopRef("i")), (LoopRef("i"), BlockRef("i")))
+    pairs = (*names, (1, True), (1, 1.0), ([1], 1), (0.0, -0.0))
     for a, b in pairs:
         assert _Arguments({"x": a}) != _Arguments({"x": b})
-    assert _Arguments({"x": [1, ("a", None)]}) == _Arguments({"x": [1, ("a", None)]})
+    for same in ([1, ("a", None)], float("nan")):
+        assert _Arguments({"x": same}) == _Arguments({"x": same})
+
+
+@pytest.mark.parametrize("values", [(0.0, -0.0), (-0.0, 0.0), (1, 1.0)])
+def test_what_is_remembered_is_what_the_steps_make(values):
+    a = te.placeholder((10,), name="A")
+    b = te.compute((10,), lambda i: a[i] * 2.0, name="B")
+    base = Schedule(te.create_prim_func([a, te.compute((10,), lambda i: b[i] + 1.0, name="C")]))
+    base.remember_steps()
+    for value in values:
+        sch = base.copy()
+        sch.transform_layout("B", "B", "i: i // 4, i % 4", pad_value=value)
+        again = Schedule(base.definition).apply(sch.trace)
+        assert str(sch.func) == str(again.func)
 
 
 def test_all_schedules_share_one_memory_with_a_bound(matmul):
