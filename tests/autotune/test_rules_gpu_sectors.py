@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from autotune.rules.gpu.product import ProductPlan
 from backends import build
 from benchmarks.gpus.counts import EMULATOR, default, implied
 from benchmarks.gpus.rows import MEMORY, PRODUCT
-from schedule import Schedule, library
+from schedule import Schedule, ScheduleError, library
 from tensorir import Gpu, PrimFunc, Target, ops, reference, te
 
 DEVICE = Gpu(Target.parse("cuda -arch=sm_90a"))
@@ -41,13 +42,20 @@ def test_tiles_of_windows_move_few_sectors_beside_their_own(name):
     assert work.wavefronts <= 1.01 * work.free
 
 
+def accepts(plan: ProductPlan, tile: library.gpu.TilePlan) -> bool:
+    with suppress(ScheduleError):
+        plan.apply(plan.base.copy(), {f"{plan.group.block}.tile": tile.values})
+        return True
+    return False
+
+
 @pytest.mark.parametrize("size", [33, 41])
 def test_rows_from_their_sectors_are_right_and_move_less(size, cache):
     """Of any plan: with as many terms in a step as there are, copied ahead or not."""
     func = conv((1, 4, 5, size), (8, 4, 3, 3))
     (plan,) = choose(func, DEVICE, None, ()).sketch.plans
     assert isinstance(plan, ProductPlan)
-    counts = next(x for x in plan.found if x.plan.sectors)
+    counts = next(x for x in plan.found if x.plan.sectors and accepts(plan, x.plan))
     rng, moved = np.random.default_rng(0), []
     given = [rng.integers(-4, 5, p.const_shape).astype("float32") for p in func.inputs]
     for sectors in (True, False):
@@ -157,4 +165,8 @@ def test_records_from_before_there_were_sectors_are_read():
     plan = library.gpu.TilePlan((library.gpu.Cut(2),), (0,), (0,), 1, (), 1, 0, (0,))
     assert library.gpu.TilePlan.of(plan.values) == plan
     assert library.gpu.TilePlan.of(plan.values[:-1]) == plan
-    assert library.gpu.TilePlan.of(plan.values[:-2]) == replace(plan, laid=())
+    assert library.gpu.TilePlan.of(plan.values[:-2]) == plan
+    assert library.gpu.TilePlan.of(plan.values[:-3]) == replace(plan, laid=())
+    both = replace(plan, sectors=True, results=True)
+    assert library.gpu.TilePlan.of(both.values) == both
+    assert library.gpu.TilePlan.of(both.values[:-1]) == replace(both, results=False)

@@ -285,6 +285,16 @@ def test_rows_that_begin_within_a_sector(columns, keep):
         gpu.rows(Schedule(func), last, keep="registers", sectors=True)
 
 
+@pytest.mark.parametrize(("kind", "kept"), [("float32", 32768), ("float64", 16384)])
+def test_threads_keep_rows_in_half_of_their_registers(kind, kept):
+    """Of four bytes each: elements of eight are two."""
+    for length in (kept, kept + 1024):
+        a = te.placeholder((3, length), kind, name="A")
+        sch = Schedule(te.create_prim_func([a, ops.softmax(a)], name="softmax_rows"))
+        made = gpu.rows(sch, sch.get_blocks()[-1], warps=32)
+        assert (made.keep == "registers") == (length == kept)
+
+
 def test_rows_of_several_warps_begin_within_a_sector():
     """Each warp has its row in shared memory, which other rows do not share."""
     func = sums(7, 37)

@@ -44,6 +44,20 @@ def test_decompose() -> None:
     assert decompose(minimum(F, 3), extents, an) is None
 
 
+def test_a_part_that_is_stated_to_be_in_a_range_stands_for_itself() -> None:
+    """Tiles of rows that are shifted: of 32 columns each, or of more than are apart."""
+    extents = {F: 12, I: 7, J: 2, K: 32}
+    shift = I * 13 % 8
+    part = J * 32 + K - shift
+    for width in (24, 32, 33):
+        within = Analyzer(extents)
+        within = within.assuming(shift <= J * 32 + K).assuming(J * 32 + K < shift + width)
+        for step in (24, 32):
+            told = determines_all((I, F * step + part), (F, J, K), extents, within)
+            assert told == (width <= step)
+    assert not determines((F * 32 + part,), F, extents, within)  # whose shift is not known
+
+
 def cut_by_two(e: Expr, outer: int, inner: int) -> list[Expr]:
     parts = (e // outer, e // inner % (outer // inner), e % inner)
     return [Analyzer(TILES).simplify(part) for part in parts]

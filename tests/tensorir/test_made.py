@@ -218,6 +218,14 @@ KEPT = {
         stage("a:6", "B[vt * 2 + va] = A[vt, va]", "a != 3"),
         stage("q:3", "C[vt, vq] = B[vt * 2 + vq]"),
     ),
+    "digits of a sum of which one has one value": program(
+        stage(
+            "a:3, b:8", "B[vt * 2 + (va * 8 + vb) // 3, (va * 8 + vb) % 3] = A[vt, vb]",
+            "a * 8 + b < 6",
+        ),
+        stage("q:2, r:3", "C[vt, vq * 3 + vr] = B[vt * 2 + vq, vr]"),
+        shape="24, 24",
+    ),
     "the first of digits": program(
         stage("a:2, b:4", "B[vt * 2 + va * 4 + vb] = A[vt, vb]", "a * 4 + b < 6"),
         stage("q:6", "C[vt, vq] = B[vt * 2 + vq]"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import gcd, prod
+from math import ceil, gcd, prod
 
 import numpy as np
 import numpy.typing as npt
@@ -38,8 +38,14 @@ WAIT = 20.0
 PARTS = 4.0
 """Parts of a multiprocessor: each computes for warps of its own, and is idle without one."""
 
+WRITTEN_BACK = 10.0
+"""Instructions of a warp for each access that takes results through shared memory."""
+
 SECTORS = 1.0
 """Sectors that the second cache delivers to a multiprocessor in a cycle."""
+
+STORED = 2.0
+"""Sectors that it takes from a multiprocessor in a cycle."""
 
 MOST_REGISTERS = 164
 """Registers up to which no tile was seen to spill."""
@@ -54,6 +60,15 @@ def _lanes(c: library.Contraction, gpu: Gpu) -> int:
     known, sums = gpu.architecture, c.sums.dtype
     double = dtype.itemsize(sums) > 4 and dtype.is_float(sums)
     return 64 if known is None else known.fp64_lanes if double else known.fp32_lanes
+
+
+def _rounds(count: int, room: int, shifted: bool) -> int:
+    """How often a thread waits that fetches so many elements, and has room for some: pieces that
+    are asked for together run ahead of each other, some at a time."""
+    from autotune.gpu.waits import UNROLLED
+
+    together = library.gpu.asked_together(max(1, count), room, shifted)
+    return 1 if together >= count else ceil(count / together / UNROLLED)
 
 
 def computing_cycles(c: library.Contraction, gpu: Gpu) -> float:
@@ -90,7 +105,7 @@ class TileCounts:
         )
         how = f", {self.plan.split} parts" * (self.plan.split > 1)
         laid = "".join(f", {c.operands[n].buffer} laid out ahead" for n in self.plan.laid)
-        how += ", from sectors" * self.plan.sectors
+        how += ", from sectors" * self.plan.sectors + ", results from sectors" * self.plan.results
         return f"tile {tile}, steps of {step}{', copied ahead' * bool(self.plan.ahead)}{how}{laid}"
 
     @property
@@ -151,6 +166,7 @@ class TileColumns:
         self.total, self.own_of = cuts.prod(2), cuts[:, :, 1] * self.near
         self.split = np.array([plan.split for plan in plans], np.int64)
         self.ahead = np.array([plan.ahead for plan in plans], np.int64)
+        self.results = np.array([plan.results for plan in plans], bool)
         self.staged = [
             np.array([n in plan.shared for plan in plans], bool) for n in range(len(c.operands))
         ]
@@ -251,13 +267,36 @@ class TileColumns:
         return exchanged + self.own * (2 * WAIT + (warps + 1) * self.warps) * (warps > 1)
 
     @cached_property
+    def written_back(self) -> Column:
+        """Cycles in which threads take results to shared memory and from there, at the end of a
+        block."""
+        row = self.total[:, self.c.spatial[-1]]
+        whole = row >= self.extent(self.c.spatial[-1])
+        sector = Gpu.sector_bytes // dtype.itemsize(self.c.result.dtype)
+        accesses = np.where(whole, row / Gpu.warp, -(-(row + sector - 1) // Gpu.warp))
+        back = 2 * WAIT + WRITTEN_BACK / PARTS * self.tile / row * accesses
+        return np.where(self.results, back, 0.0)
+
+    @cached_property
     def shared(self) -> Column:
         """Bytes of shared memory of a block."""
         every = [
             self._tile(n, lambda tile: tile.elements * tile.item if self.rough else tile.bytes)
             for n in self.tiles
         ]
-        return np.asarray(sum(every, np.zeros(len(self.plans))) * (self.ahead + 1))
+        staged = sum(every, np.zeros(len(self.plans))) * (self.ahead + 1)
+        return np.asarray(np.maximum(staged, np.where(self.results, self.results_apart, 0)))
+
+    @cached_property
+    def results_apart(self) -> npt.NDArray[np.int64]:
+        """Bytes of a tile of results in shared memory, at the most: rows are apart for banks."""
+        near = self.total[:, self.c.spatial[-1]]
+        return self.tile // near * (near + Gpu.warp) * dtype.itemsize(self.c.result.dtype)
+
+    @cached_property
+    def tile(self) -> npt.NDArray[np.int64]:
+        """Elements of the result that a block has."""
+        return self.total[:, list(self.c.spatial)].prod(1)
 
     @cached_property
     def at_once(self) -> npt.NDArray[np.int64]:
@@ -309,25 +348,30 @@ class TileColumns:
         """Sectors that a block stores."""
         c, (*outer, near) = self.c, self.c.spatial
         size, steps = dtype.itemsize(c.result.dtype), c.result.strides
-        values = self.total[:, list(c.spatial)].prod(1)
         if steps[near] != 1:
-            return values.astype(float)
-        run, total = self.lanes[:, near] * self.near[:, near], self.total[:, near]
-        row = self.extent(near)
+            return self.tile.astype(float)
+        row, total = self.extent(near), self.total[:, near]
+        run = np.where(self.results, total, self.lanes[:, near] * self.near[:, near])
+        count, run = self.tile / run, np.where(self.results, np.minimum(run, row), run)
         if outer and steps[outer[-1]] == row:  # rows that lie side by side, whole ones as one
             beside, whole = outer.pop(), run == row
-            run = np.where(whole, run * self.lanes[:, beside] * self.near[:, beside], run)
+            whole &= ~self.results | (self.lanes[:, near] == Gpu.warp)
+            at_once = self.lanes[:, beside] * self.near[:, beside]
+            rows = np.where(self.results, self.total[:, beside], at_once)
+            count, run = np.where(whole, count / rows, count), np.where(whole, run * rows, run)
             total = np.where(whole, row * self.total[:, beside], np.gcd(total, row))
         apart = (size * (s or 1) for n in outer if (s := steps[n]) != 1)
-        rows = np.where(self.split > 1, Gpu.sector_bytes, gcd(Gpu.sector_bytes, *apart))
-        step = np.gcd(rows, total * size)  # parts of sums lie in whole sectors
+        begin = np.where(self.split > 1, Gpu.sector_bytes, gcd(Gpu.sector_bytes, *apart))
+        step = np.gcd(begin, total * size)  # parts of sums lie in whole sectors
         touched = -(-run * size // step) * step + Gpu.sector_bytes - step  # wherever the run begins
-        return np.asarray(values / run * touched / Gpu.sector_bytes)
+        return np.asarray(count * touched / Gpu.sector_bytes)
 
     @cached_property
     def transactions(self) -> Column:
         """Sectors of global memory, of all blocks."""
-        read = self.blocks * (self.steps * self.loaded + self.stored)
+        c = self.c
+        results = prod(map(self.extent, c.spatial)) / (self._parts(c.spatial) * self.tile)
+        read = self.blocks * (self.steps * self.loaded + self.stored * results)
         return np.asarray(read + self.copied.sum(1) / Gpu.sector_bytes)
 
     @cached_property
@@ -380,6 +424,23 @@ class TileColumns:
         return np.asarray(busy + again / 4 + waits)
 
     @cached_property
+    def waits(self) -> Column:
+        """Cycles in which a thread waits for what it fetches in a step, all operands together."""
+        sizes = [max(1, dtype.itemsize(o.dtype) // 4) for o in self.c.operands]
+        each = sum((self.staged[n] * sizes[n] for n in self.tiles), np.zeros(len(self.plans), int))
+        sums = self.own * max(1, dtype.itemsize(self.c.sums.dtype) // 4)
+        room = [library.gpu.room_for_fetched(*x) for x in zip(sums.tolist(), each.tolist())]
+        rounds = np.ones(len(self.plans))
+        for n in self.tiles:
+            fetched = self._tile(n, lambda tile: tile.filled / tile.vector)
+            shifted = self._tile(n, lambda tile: tile.from_sectors) > 0
+            counts = np.ceil(fetched / (Gpu.warp * self.warps)).astype(int)
+            asked = list(zip(counts.tolist(), room, shifted.tolist()))
+            found = {one: _rounds(*one) for one in set(asked)}
+            rounds = np.maximum(rounds, [found[one] for one in asked])
+        return LATENCY * rounds
+
+    @cached_property
     def cycles(self) -> Column:
         """Estimated cycles of one call."""
         sms, at_once = self.gpu.multiprocessors, np.maximum(1, self.at_once)
@@ -400,6 +461,9 @@ class TileColumns:
         step = self.step * np.maximum(1.0, PARTS / np.maximum(1, together * self.warps))
         longer, shorter = np.maximum(step, asked), np.minimum(step, asked)
         busy = together * (longer + NEVER_HIDDEN * shorter)
-        alone = np.where(self.ahead > 0, np.maximum(step, LATENCY), step + LATENCY)
-        ends = together * self.stored / SECTORS + together * self.added
-        return np.asarray(LATENCY * self.begins + self.steps * np.maximum(busy, alone) + ends)
+        alone = np.where(self.ahead > 0, np.maximum(step, self.waits), step + self.waits)
+        issued, moved = self.steps * step, self.steps * asked + self.stored / STORED
+        back = np.maximum(issued + self.written_back, moved) - np.maximum(issued, moved)
+        ends = self.stored / STORED + back + self.added
+        steps = self.steps * np.maximum(busy, alone)
+        return np.asarray(self.waits * self.begins + steps + together * ends)

@@ -8,10 +8,10 @@ from functools import cache, cached_property, lru_cache, partial
 from itertools import product
 from math import ceil, prod
 
-from autotune.rules.gpu.move import CLOSE
 from autotune.rules.gpu.reuse import is_shared
 from autotune.rules.gpu.thin import thin_plans
-from autotune.rules.gpu.tile_cycles import TileColumns, TileCounts
+from autotune.rules.gpu.tile_cycles import LAUNCH, TileColumns, TileCounts
+from autotune.rules.gpu.tile_memory import TileMemory
 from autotune.rules.group import SYMBOLIC_SIZE
 from schedule import library
 from tensorir import Gpu, dtype
@@ -52,6 +52,9 @@ WINDOW = 64
 FEW = 8 * Gpu.warp
 """Results of a batch up to which a block of threads has several."""
 
+ALIKE = 1.05
+"""Times the least time of a call up to which tiles take about as long."""
+
 KEPT = 6
 """Tiles that are looked at with all depths."""
 
@@ -67,6 +70,20 @@ def tile_plans(c: library.Contraction, gpu: Gpu, bitwise: bool = False) -> tuple
     bitwise  sums are to be in the order of the definition
     """
     return tuple(_Search(c, gpu, bitwise).run())
+
+
+def in_order(found: Sequence[TileCounts]) -> list[TileCounts]:
+    """Best first: of those that take about the least time that which moves least, all terms in
+    one step if they can be: then nothing is copied ahead, nor waited for again."""
+    least = min((counts.cycles for counts in found), default=0.0)
+    about = ALIKE * (least + LAUNCH) - LAUNCH
+
+    def order(counts: TileCounts) -> tuple[bool, float, float, bool]:
+        far = counts.cycles > about
+        most = counts.cycles if far else counts.transactions
+        return far, most, counts.cycles, counts.steps > 1
+
+    return sorted(found, key=order)
 
 
 @dataclass
@@ -137,48 +154,23 @@ class _Search:
         return tuple(sorted(mine, key=read)), tuple(sorted(others, key=read))
 
     @cached_property
-    def shared(self) -> tuple[int, ...]:
-        """Operands whose elements several threads of a block use, in different places of its tile.
-        What batches alone move, or no terms, is held in registers: a thread has all that it needs
-        of it."""
-        c = self.c
+    def memory(self) -> TileMemory:
+        """What goes through shared memory: results where they are no small part of what memory has
+        under way at once."""
+        from autotune.gpu.work import under_way
+
         free = {n for side in self.sides for n in side} - set(self.batch)
-        return tuple(
-            n
-            for n, o in enumerate(c.operands)
-            if None not in o.strides and all(map(c.is_used_again, self.alike(n)))
-            if o.pad is None or len(self.alike(n)) == 1
-            if all(any(o.strides[axis] != 0 for axis in axes) for axes in (free, c.reduced))
-        )
+        return TileMemory(self.c, free, under_way(self.gpu) / 4)
 
-    def alike(self, operand: int) -> list[int]:
-        """The operands of the same buffer, which are fetched all or none."""
-        operands = self.c.operands
-        return [n for n, o in enumerate(operands) if o.buffer == operands[operand].buffer]
+    @property
+    def shared(self) -> tuple[int, ...]:
+        """The operands that blocks fetch to shared memory."""
+        return self.memory.shared
 
-    @cached_property
+    @property
     def gathered(self) -> tuple[int, ...]:
-        """Operands of which what lies between the elements is not used; and those of a buffer that
-        is read in other places too, as in a product of a matrix by itself."""
-        found = [n for n in self.shared if len(self.alike(n)) > 1]
-        for n in self.shared:
-            for row in self.c.operands[n].dims:
-                moved = [axis for axis, step in enumerate(row) if step]
-                if len(moved) == 1 and abs(row[moved[0]] or 1) > 1:
-                    found.append(n)
-        return tuple(dict.fromkeys(found))
-
-    def in_order(self, found: Sequence[TileCounts]) -> list[TileCounts]:
-        """Best first: of those that take about the least time that which moves least, all terms in
-        one step if they can be: then nothing is copied ahead, nor waited for again."""
-        about = CLOSE * min((counts.cycles for counts in found), default=0.0)
-
-        def order(counts: TileCounts) -> tuple[bool, float, float, bool]:
-            far = counts.cycles > about
-            most = counts.cycles if far else counts.transactions
-            return far, most, counts.cycles, counts.steps > 1
-
-        return sorted(found, key=order)
+        """Those of them of which single elements are fetched."""
+        return self.memory.gathered
 
     def laid(self, counts: TileCounts) -> library.gpu.TilePlan:
         """The same with the operands laid out ahead for which that saves transactions, in steps of
@@ -226,9 +218,14 @@ class _Search:
             return self.ranked(thin)
         if not is_shared(self.c):
             return []
-        rough = self.counts(dict.fromkeys(self.tiles()), rough=True)
+        tiles = dict.fromkeys(self.tiles())
+        both = dict.fromkeys([*tiles, *map(self.memory.to_sectors, tiles)])
+        rough = self.counts(both, rough=True)
         rough.sort(key=lambda counts: counts.cycles)
+        odd = [counts for counts in rough if counts.plan.results]
+        rough = [counts for counts in rough if not counts.plan.results]
         first = [counts.plan for counts in rough[:KEPT]]
+        first += [replace(x.plan, results=False) for x in in_order(odd)[: KEPT // 2]]
         if not self.bitwise:
             large = sorted(rough, key=lambda counts: counts.transactions)[: KEPT // 2]
             first += [plan for counts in (*rough[:KEPT], *large) for plan in self.split(counts)]
@@ -238,12 +235,13 @@ class _Search:
         kept = [x.plan for x in ranked[: 2 * KEPT]]
         kept += [self.laid(x) for x in ranked[: 2 * KEPT]]
         kept = [p for plan in kept for p in dict.fromkeys((plan, self.from_sectors(plan)))]
+        kept += [p for p in map(self.memory.to_sectors, kept) if self.memory.is_free(p)]
         exact = self.counts(
             replace(plan, ahead=ahead)
             for plan in dict.fromkeys(kept)
             for ahead in ((1, 0) if self.shared else (0,))
         )
-        return self.in_order(exact)
+        return in_order(exact)
 
     def ranked(self, plans: Sequence[library.gpu.TilePlan]) -> list[TileCounts]:
         """Plans, and the same with sums in parts, best first."""
@@ -490,7 +488,7 @@ class _Search:
         many = self.extent(axis) // plan.cuts[axis].total
         for count in SPLITS:
             if count <= min(many - 1, most):
-                yield replace(plan, split=count, along=axis)
+                yield replace(plan, split=count, along=axis, results=False)
 
 
 def _divisor(extent: int, most: int) -> int:

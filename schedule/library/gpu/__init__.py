@@ -14,10 +14,10 @@ from schedule.library.gpu.memory.sectors import before_rows, begins_within, in_s
 from schedule.library.gpu.recurrences import Recurrence, recurrence
 from schedule.library.gpu.same_rows import same_rows
 from schedule.library.gpu.scans import Scan, scan, states_in_rows
-from schedule.library.gpu.staged import StagedTile
+from schedule.library.gpu.staged import StagedTile, staged_results
 from schedule.library.gpu.steps import in_memory, turned_reads
 from schedule.library.gpu.tile_plan import Cut, TilePlan
-from schedule.library.gpu.tiles import make_tiles
+from schedule.library.gpu.tiles import asked_together, make_tiles, room_for_fetched
 from schedule.library.gpu.transpose import Transpose, transpose, turned_rows
 from schedule.library.gpu.whole import Whole, whole
 from schedule.library.gpu.windows import Windows, row_pitch, shared_reads, windows
@@ -40,6 +40,7 @@ __all__ = [
     "Transpose",
     "Whole",
     "Windows",
+    "asked_together",
     "before_rows",
     "begins_within",
     "boxes",
@@ -55,12 +56,14 @@ __all__ = [
     "online",
     "online_rows",
     "recurrence",
+    "room_for_fetched",
     "row_pitch",
     "rows",
     "same_rows",
     "scan",
     "shared_reads",
     "short_rows",
+    "staged_results",
     "states_in_rows",
     "transpose",
     "turned_reads",

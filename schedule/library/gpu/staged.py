@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import gcd, prod
 
@@ -129,13 +129,23 @@ class StagedTile:
 
     @cached_property
     def _pitched(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        return self._pitch_of(self.dims, self.apart)
+
+    @cached_property
+    def pitched_as_in_memory(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """`pitch` and `met` of what lies in the order of memory."""
+        return self._pitch_of(self.in_memory, len(self.in_memory) - 2)
+
+    def _pitch_of(
+        self, dims: Sequence[TileDim], apart: int
+    ) -> tuple[tuple[int, int], tuple[int, int]]:
         lanes = [(n, cut) for n, cut in enumerate(self.plan.cuts) if cut.lanes > 1]
-        moved = [[(dim.steps[n] or 0) * cut.elements for dim in self.dims] for n, cut in lanes]
-        alone = [0] * len(self.dims)  # where a warp has one lane
+        moved = [[(dim.steps[n] or 0) * cut.elements for dim in dims] for n, cut in lanes]
+        alone = [0] * len(dims)  # where a warp has one lane
         return tile_pitch(
-            self.extents, tuple([self.dims.index(dim) for dim in self.in_memory]), self.apart,
-            self.item, self.vector, self.straight, tuple([cut.lanes for _, cut in lanes]) or (1,),
-            tuple(map(tuple, moved or [alone])),
+            tuple([dim.extent for dim in dims]), tuple([dims.index(dim) for dim in self.in_memory]),
+            apart, self.item, self.vector, dims[-1] == self.in_memory[-1],
+            tuple([cut.lanes for _, cut in lanes]) or (1,), tuple(map(tuple, moved or [alone])),
         )  # fmt: skip
 
     @property
@@ -182,6 +192,17 @@ class StagedTile:
             return self.elements
         row, sector = self.in_memory[-1].extent, Gpu.sector_bytes // self.item
         return self.elements // row * -(-(row + sector - 1) // sector) * sector
+
+    @property
+    def filled(self) -> int:
+        """Elements that threads ask for where axes are filled up to whole tiles."""
+        if self.from_sectors:
+            return self.asked
+        alone = [_moved_by(dim.steps) for dim in self.in_memory]
+        return prod([
+            max(dim.extent, self.plan.totals[moved[0]] if len(moved) == 1 else 0)
+            for dim, moved in zip(self.in_memory, alone)
+        ])
 
     @property
     def _moves(self) -> list[tuple[int, int]]:
@@ -242,6 +263,13 @@ class StagedTile:
             return size is not None and dim.extent >= size
         sizes = o.shape[dim.source : dim.last + 1]
         return None not in sizes and dim.extent >= prod(size or 0 for size in sizes)
+
+
+def staged_results(c: Contraction, plan: TilePlan) -> StagedTile:
+    """What a block of threads has of the result, as if it were an operand."""
+    o = c.result
+    alone = Operand(o.buffer, o.dtype, o.shape, o.dims, o.strides)
+    return StagedTile(replace(c, operands=(alone,)), replace(plan, gathered=()), 0)
 
 
 def _is_window(dim: TileDim) -> bool:

@@ -44,6 +44,8 @@ class TilePlan:
               threads of its own; a second kernel adds them up
     laid      those of `shared` that a kernel of its own lays out ahead
     sectors   whether rows that begin within a sector of memory are fetched from where it begins
+    results   whether results go through shared memory, from where warps write rows from one sector
+              to the next
     """
 
     cuts: tuple[Cut, ...]
@@ -55,6 +57,7 @@ class TilePlan:
     along: int = 0
     laid: tuple[int, ...] = ()
     sectors: bool = False
+    results: bool = False
 
     @cached_property
     def totals(self) -> tuple[int, ...]:
@@ -65,8 +68,8 @@ class TilePlan:
     def values(self) -> tuple[object, ...]:
         """The same in plain tuples, as records keep it; `of` reads it."""
         cuts = tuple(map(tuple, self.cuts))
-        how = (self.ahead, self.gathered, self.split, self.along, self.laid, self.sectors)
-        return (cuts, self.shared, self.steps, *how)
+        how = (self.ahead, self.gathered, self.split, self.along, self.laid)
+        return (cuts, self.shared, self.steps, *how, self.sectors, self.results)
 
     @classmethod
     def of(cls, values: tuple[Any, ...]) -> TilePlan:
@@ -74,5 +77,5 @@ class TilePlan:
         cuts, shared, steps, ahead, gathered, split, along, *later = values
         plain = (tuple(shared), tuple(steps), ahead, tuple(gathered), split, along)
         laid = tuple(later[0]) if later else ()  # older records have less
-        sectors = len(later) > 1 and bool(later[1])
-        return cls(tuple(Cut(*cut) for cut in cuts), *plain, laid, sectors)
+        sectors, results = [n < len(later) and bool(later[n]) for n in (1, 2)]
+        return cls(tuple(Cut(*cut) for cut in cuts), *plain, laid, sectors, results)

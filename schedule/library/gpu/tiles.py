@@ -26,12 +26,17 @@ from schedule.library.contraction.places import (
 from schedule.library.contraction.plan import Partial
 from schedule.library.gpu.cooperative_fetch import split_for_threads
 from schedule.library.gpu.filled import copy_ahead, fill, in_whole_sectors, laid_out
-from schedule.library.gpu.memory.sectors import from_sectors, in_sector
-from schedule.library.gpu.staged import StagedTile, index_map
+from schedule.library.gpu.memory.sectors import (
+    from_sectors,
+    in_sector,
+    write_from_sectors,
+)
+from schedule.library.gpu.staged import StagedTile, index_map, staged_results
 from schedule.library.gpu.steps import (
     bind_kernel,
     fuse_for_blocks,
     in_order_of_reads,
+    last_axis,
     vector_of,
     write_out,
 )
@@ -101,6 +106,29 @@ def _of_parts(c: Contraction, part: Contraction, plan: TilePlan) -> TilePlan:
     )  # fmt: skip
 
 
+def words(kind: str) -> int:
+    """Registers of 32 bits for an element."""
+    return max(1, dtype.itemsize(kind) // 4)
+
+
+def room_for_fetched(sums: int, each: int) -> int:
+    """Elements of each copy that a thread asks for together, and so waits for once, at most: half
+    of the registers that its sums leave are for these, the others for where they are; `each` are
+    those of an element of all copies."""
+    left = (Gpu.roomy_registers - ADDRESSES - sums) // (2 * max(1, each))
+    return min(FETCHED, max(1, left))
+
+
+def asked_together(count: int, room: int, shifted: bool) -> int:
+    """How many of its elements of a copy a thread asks for together: a divisor of these for which
+    there is room, or all, where such are few or rows are `shifted`, whose parts are not told apart.
+    """
+    together = max(n for n in range(1, min(room, count) + 1) if count % n == 0)
+    if count <= 2 * room and (shifted or 2 * together < room):
+        return count
+    return 1 if shifted and together < count else together
+
+
 class _Tiles:
     """The steps, in order."""
 
@@ -147,6 +175,7 @@ class _Tiles:
             if pad not in ahead:
                 sch.compute_inline(pad)
         stored = c.last if c.last != c.block else str(sch.cache_write(c.block, 0, "local"))
+        out = self.results_apart(stored) if plan.results else None
         inner = [name for name in (c.block, *self.through) if name != stored]
         for name in inner:
             sch.set_scope(name, 0, "local")
@@ -166,6 +195,8 @@ class _Tiles:
         for copy in held:
             self.hold(copy, add)
         nests += [self.fetch(copy, tile, step, add) for copy, tile in zip(copies, tiles)]
+        if out is not None:
+            nests.append(self.write_back(out, grid[-1]))
         grid = self.as_axes(grid)
         threads = {k[:-1]: [nest[k] for nest in nests if k in nest] for k in ("warps", "lanes")}
         bind_kernel(sch, grid, threads)  # from here on each step is asked what threads allow
@@ -242,29 +273,44 @@ class _Tiles:
             if begun != row:  # rows of whole sectors, as what threads share
                 sch.split(begun, [None, in_sector(self.c.operands[tile.operand].dtype)])
         part, *loops = split_for_threads(sch, copy, sizes, tile.vector)
-        count, most = sch.state.loop(part).const_extent or 1, self.together
-        together = max(n for n in range(1, most + 1) if count % n == 0)
+        count = sch.state.loop(part).const_extent or 1
+        together = asked_together(count, self.room_for_fetched, tile.from_sectors)
         if together == count:
             sch.unroll(part)
-        elif together > 1 and not tile.from_sectors:  # whose parts are not told apart
+        elif together > 1:
             sch.unroll(sch.split(part, [None, together])[1])
         if tile.vector > 1:
             sch.vectorize(loops[-1])
         return dict(zip(kinds, loops))
 
+    def results_apart(self, stored: str) -> str:
+        """The copy of a tile of results from shared memory, where rows are as far apart as lanes
+        that store to several meet in the fewest banks; those of one each lie as they are."""
+        sch, tile = self.sch, staged_results(self.c, self.plan)
+        copy = str(sch.cache_write(stored, 0, "shared"))
+        if len(tile.in_memory) > 1 and self.lanes_near < Gpu.warp:
+            made, (pitch, _) = store_of(sch, stored).buffer, tile.pitched_as_in_memory
+            sch.storage_align(stored, made.name, last_axis(made) - 1, *pitch)
+        return copy
+
+    def write_back(self, out: str, block: LoopRef) -> Threads:
+        """The loops over threads of the copy of a tile of results from shared memory."""
+        self.sch.reverse_compute_at(out, block)
+        warps = prod(cut.warps for cut in self.plan.cuts)
+        warp, lane = write_from_sectors(self.sch, out, warps, self.lanes_near < Gpu.warp)
+        return {"warps": warp, "lanes": lane} if warps > 1 else {"lanes": lane}
+
     @property
-    def together(self) -> int:
-        """Elements of each copy that a thread asks for together, and so waits for once: half of the
-        registers that its sums leave are for these, the others for where they are."""
+    def lanes_near(self) -> int:
+        """Lanes of a warp that store neighbours in a row."""
+        return self.plan.cuts[self.stored[-1]].lanes
+
+    @property
+    def room_for_fetched(self) -> int:
+        """Elements of each copy for which a thread has room."""
         c, cuts = self.c, self.plan.cuts
-
-        def words(kind: str) -> int:
-            return max(1, dtype.itemsize(kind) // 4)
-
         sums = words(c.sums.dtype) * prod(cuts[n].own for n in c.spatial)
-        each = sum(words(c.operands[n].dtype) for n in self.plan.shared)
-        left = (Gpu.roomy_registers - ADDRESSES - sums) // (2 * max(1, each))
-        return min(FETCHED, max(1, left))
+        return room_for_fetched(sums, sum(words(c.operands[n].dtype) for n in self.plan.shared))
 
     def loops_of(self, stage: str) -> dict[int, LoopRef]:
         """The loop of each axis of the result, of the block that stores it."""

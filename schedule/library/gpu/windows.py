@@ -78,13 +78,13 @@ def windows(
     raise AssertionError
 
 
-class _Windows(NamedTuple):
-    sch: Schedule
-    block: str
-    threads: Sequence[int]
-    own: Sequence[int]
-    sectors: bool
-    results: bool
+class _Windows:
+    def __init__(
+        self, sch: Schedule, block: str, threads: Sequence[int], own: Sequence[int],
+        sectors: bool, results: bool,
+    ) -> None:  # fmt: skip
+        self.sch, self.block, self.threads, self.own = sch, block, threads, own
+        self.sectors, self.results = sectors, results
 
     def schedule(self, epilogue: str | None, padding: Sequence[str]) -> Windows:
         sch, block = self.sch, self.block

@@ -185,6 +185,7 @@ class _Known:
 
     def cuts(self, form: Linear) -> Iterator[tuple[Linear, Linear]]:
         """Pairs (A, B) with form = g * A + B where B takes fewer than g values in a row."""
+        yield from self.stated_cuts(form)
         steps = {abs(t) for t in form.terms.values()}
         steps.update([gcd(a, b) for a in steps for b in steps])
         for step in sorted(steps, reverse=True):
@@ -206,6 +207,20 @@ class _Known:
                 bound = Linear({size: 1}, -1).minus(b)
                 if b.terms and nonnegative(self.an, b) and nonnegative(self.an, bound):
                     yield a, b
+
+    def stated_cuts(self, form: Linear) -> Iterator[tuple[Linear, Linear]]:
+        """The same with a B that is stated to be in a range, as by the condition of rows that are
+        shifted: 32 * t + (8 * i + j - s % 8) with 8 * i + j - s % 8 in [0, 32), where s is known.
+        """
+        floors = self.an.facts.floors
+        for part, low in floors.items():
+            opposite = floors.get(frozenset([(atom, -coef) for atom, coef in part]))
+            if opposite is None:
+                continue
+            b = Linear({atom: coef for atom, coef in part if not self.has(atom)})
+            a = form.minus(b)
+            if b.terms and a.terms and form.is_multiple_part(b, 1) and -opposite - low < a.factor():
+                yield a, b
 
     def joined(self) -> list[Linear]:
         """Values all of whose digits are known by now, as new sums."""

@@ -215,9 +215,14 @@ def solutions(found: Instances, read: Access) -> Iterator[dict[Expr, Expr]]:
     """What is known of the variables of an instance that stores what `read` reads: of one variable
     for each index, in terms of the others, and of all where an index has them as digits.
 
-    Of i * 4 + p, where element e is read, p is e - i * 4; if p < 4, then i is e // 4.
+    Of i * 4 + p, where element e is read, p is e - i * 4; if p < 4, then i is e // 4. What can have
+    one value alone, as the number of the warp that copies all, has that one.
     """
     values = _solved(found.indices, read.indices, found.free, found.analyzer)
+    for var in found.free:
+        low, high = found.analyzer.range(var)
+        if low is not None and low == high:
+            values[var] = const(low)
     digits: dict[Expr, Expr] = {}
     for index, wanted in zip(found.indices, read.indices):
         form = found.analyzer.linear(index)

@@ -197,10 +197,13 @@ class _Rows(RowStages):
         """The elements of a row that a thread has."""
         return -(-length // (self.threads * lanes)) * lanes
 
-    @property
-    def _registers(self) -> int:
-        """Elements that a thread may keep: half of its registers at the most."""
-        return min(REGISTERS, Architecture.registers // (Gpu.warp * self.warps) // 2)
+    def _has_registers(self, length: int, lanes: int, kept: Sequence[Buffer]) -> bool:
+        """Whether a thread may keep its elements of some arrays: in half of its registers at the
+        most, of which one holds 4 bytes."""
+        each = self._each(length, lanes)
+        words = sum(max(1, dtype.itemsize(buffer.dtype) // Gpu.bank_bytes) for buffer in kept)
+        most = Architecture.registers // (Gpu.warp * self.warps) // 2
+        return each * len(kept) <= REGISTERS and each * words <= most
 
     def _place(
         self, length: int | None, kept: tuple[list[Buffer], list[Buffer]], lanes: int
@@ -210,7 +213,7 @@ class _Rows(RowStages):
         for place in KEEP[:2] if length is not None else ():
             for some in [[*read, *made], read] if made else [read]:
                 if place == "registers":
-                    fits = self._each(length or 0, lanes) * len(some) <= self._registers
+                    fits = self._has_registers(length or 0, lanes, some)
                     fits = fits and self.axes == 1 and not self.sectors
                 else:
                     size = sum((length or 0) * dtype.itemsize(buffer.dtype) for buffer in some)
@@ -228,8 +231,8 @@ class _Rows(RowStages):
         if not common or length is None or self.at_once * self.turns == 1 or self.by == "lanes":
             return ""
         kept = [*read, *made]
-        each = self._each(length, lanes) * (len(kept) + len(common))
-        if self.at_once == 1 and keep == "registers" and each <= self._registers:
+        fits = self._has_registers(length, lanes, [*kept, *common])
+        if self.at_once == 1 and keep == "registers" and fits:
             return "local"
         rows = self.at_once if keep == "shared" else 0
         size = sum(length * dtype.itemsize(buffer.dtype) for buffer in common)

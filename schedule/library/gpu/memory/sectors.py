@@ -70,13 +70,16 @@ def from_sectors(sch: Schedule, block: str, loop: LoopRef) -> LoopRef:
     return loop
 
 
-def write_from_sectors(sch: Schedule, copy: str, warps: int) -> tuple[LoopRef, LoopRef]:
+def write_from_sectors(
+    sch: Schedule, copy: str, warps: int, apart: bool = False
+) -> tuple[LoopRef, LoopRef]:
     """Let warps of a block of threads write a box that is in shared memory, each lane neighbours of
     the others', from one sector to the next; returns the loops over warps and over lanes. Rows that
-    the box has as a whole lie side by side in memory, and are one."""
+    the box has as a whole lie side by side in memory, and are one, unless they are `apart` in
+    shared memory."""
     *rows, row = own_loops(sch, copy)
     last = int_value(written(sch.state.block(copy))[0].shape[-1])
-    if rows and sch.state.loop(row).const_extent == last:
+    if rows and sch.state.loop(row).const_extent == last and not apart:
         row = sch.fuse(rows.pop(), row)
     part, lane = sch.split(from_sectors(sch, copy, row), [None, Gpu.warp])
     count = prod(sch.state.loop(loop).const_extent or 1 for loop in rows)
