@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import ceil, comb, log2, prod
 from typing import Any, Protocol
@@ -288,9 +288,12 @@ class Categorical:
     name: str
     options: tuple[Any, ...]
     weights: tuple[float, ...] | None = None
+    told: str = field(init=False, repr=False, default="")
+    """The options as text: True is not 1 where choices are compared, nor -0.0 0.0."""
 
     def __post_init__(self) -> None:
         _frozen(self, "options", "weights")
+        object.__setattr__(self, "told", repr(self.options))
         if not self.options or len(set(self.options)) < len(self.options):
             raise TensorIRError(
                 f"choice {self.name!r}: options {self.options!r} are none or not distinct"
@@ -324,8 +327,8 @@ class Categorical:
 
 def _frozen(choice: Choice, *fields: str) -> None:
     """Have plain data in these fields, whatever they were given."""
-    for field in fields:
-        object.__setattr__(choice, field, freeze(getattr(choice, field)))
+    for each in fields:
+        object.__setattr__(choice, each, freeze(getattr(choice, each)))
 
 
 def _check_tile(name: str, extent: int, parts: int) -> None:

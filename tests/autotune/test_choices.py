@@ -159,6 +159,10 @@ def test_categorical_weights_bias_samples():
 def test_categorical_does_not_mistake_true_for_one():
     assert Categorical("c", (0, 1)).contains(1)
     assert not Categorical("c", (0, 1)).contains(True)
+    others = ((False, True), (0, 1), (0.0, 1.0), (-0.0, 1.0), ((0,), (1,)), ((False,), (True,)))
+    for options in others:  # what is remembered of one is nothing of another
+        found = values_of(Categorical("same", options))
+        assert sorted(map(repr, found)) == sorted(map(repr, options))
 
 
 def test_numbers():
