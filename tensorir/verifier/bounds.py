@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer, holds_everywhere
@@ -53,17 +53,23 @@ def of_variables(said: Mapping[Expr, Linear]) -> Expr:
     return all_of(*[p for p, form in said.items() if all([isinstance(a, Var) for a in form.terms])])
 
 
-def said_inside(size: Expr, index: Expr, analyzer: Analyzer, said: Iterable[Linear]) -> bool:
+def said_inside(size: Expr, index: Expr, analyzer: Analyzer, said: Collection[Linear]) -> bool:
     """Whether ranges, alone or beside one of some sums that are not negative, show that `index`
     stays within [0, size): most predicates say just that, so that nothing has to follow from
     them."""
     if index.dtype != dt.INDEX:
         return False
+    low, high = plain_interval(analyzer, analyzer.linear(index))
+    extent = int_value(size)
+    if low is not None and low >= 0 and high is not None and extent is not None and high < extent:
+        return True
+    if not said:
+        return False
     ends = (analyzer.margin(BinOp("<=", ZERO, index)), analyzer.margin(BinOp("<", index, size)))
     return all([end is not None and _is_said(end, analyzer, said) for end in ends])
 
 
-def _is_said(form: Linear, analyzer: Analyzer, said: Iterable[Linear]) -> bool:
+def _is_said(form: Linear, analyzer: Analyzer, said: Collection[Linear]) -> bool:
     """Whether a sum is a multiple of one of those `said`, or of none, and what is not negative."""
     rest = (form.minus(other.scaled(times)) for other in said if (times := _within(other, form)))
     return any(_is_positive(part, analyzer) for part in (form, *rest))

@@ -40,10 +40,13 @@ def joined_loops(
     own = nest[max(0, below - len(around)) :]
     kept = nest[: len(nest) - len(own)]
     if isinstance(node, Block):
+        before: Stmt = own[0] if own else node
         body = _joined(own, node, buffer, sizes, [*around, *kept])
     else:
+        before, kept = node, nest
         body = joined_loops(node, buffer, outside, sizes, [*around, *nest])
-        kept = nest
+    if body is before:
+        return stmt
     for loop in reversed(kept):
         body = replace(loop, body=body)
     return body
@@ -64,6 +67,8 @@ def _joined(
         parts = [moved(part) for part in conjuncts(block.predicate) if part is not cond]
         iters = tuple([map_iter(it, moved) for it in block.iters])
         block = replace(block, iters=iters, predicate=all_of(*parts))
+    if len(found) == len(nest):
+        return nest[0] if nest else block
     body: Stmt = block
     for loop in reversed(found):
         body = replace(loop, body=body)
