@@ -178,6 +178,9 @@ class OpenPlan(Plan):
         """Cycles where threads share them."""
         return self.cpu.costs.start + self.cycles / self.cpu.threads
 
+    def estimate(self, constants: Collection[str] = ()) -> float:
+        return min(self.cycles, self.shared)
+
     def columns(self, rows: Sequence[Values], constants: Collection[str] = ()) -> Column:
         return np.where(list(map(self.parallel, rows)), self.shared, self.cycles)
 

@@ -6,7 +6,7 @@ and every term of theirs is one operation. The order within a row stays: results
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -30,9 +30,6 @@ class ShortRowsPlan(OpenPlan):
     lanes: int
     name: str = "short_rows"
     numerics: str = "bitwise"
-
-    def estimate(self, constants: Collection[str] = ()) -> float:
-        return min(self.cycles, self.shared)
 
     def apply(self, sch: Schedule, values: Values) -> None:
         block = self.group.block

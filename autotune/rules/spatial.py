@@ -44,7 +44,7 @@ class SpatialPlan(OpenPlan):
 
     def estimate(self, constants: Collection[str] = ()) -> float:
         """What is made of constants alone is made ahead of all calls."""
-        return 0.0 if self._is_ahead(constants) else min(self.cycles, self.shared)
+        return 0.0 if self._is_ahead(constants) else super().estimate()
 
     def columns(self, rows: Sequence[Values], constants: Collection[str] = ()) -> Column:
         return np.zeros(len(rows)) if self._is_ahead(constants) else super().columns(rows)

@@ -1,62 +1,186 @@
-"""Sums with the factors taken out that all terms have: s * sum(a * b) for sum(a * b * s).
+"""Sums of products taken apart: s * sum(a * b) for sum(a * b * s), and sum(a) * sum(b) where terms
+of both have no variable in common.
 
 Where s is a number of a row or a column of the result, terms are products of three, and a sum has
-two operations for each, of which the second one is the same multiplication again and again.
+two operations for each, of which the second one is the same multiplication again and again. What
+one factor alone is summed over is summed before it is multiplied: sum(a[i, m, k] * b[k, j]) over k
+and m is a product of matrices, of which the first has sums over m.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 
 from tensorir import dtype
 from tensorir.algorithms.algorithm import Algorithm, Alternative
 from tensorir.algorithms.recognise import require, variables_of
-from tensorir.algorithms.tuples import Row
-from tensorir.expr import BinOp, Const, Expr, Load, Var
+from tensorir.buffer import Buffer
+from tensorir.expr import TRUE, BinOp, Const, Expr, Load, Var
 from tensorir.func import PrimFunc
 from tensorir.stmt import Block, IterKind, Store
 from tensorir.te.tensor import Tensor
-from tensorir.visit import loads, variables
+from tensorir.visit import loads, map_loads, substitute, variables
+
+Values = Mapping[Var, Expr]
+
+ZERO, ONE = Const(0, dtype.INDEX), Const(1, dtype.INDEX)
 
 
-def _recognise(func: PrimFunc, block: Block) -> Alternative:
+class _Factor:
+    """The variables of a factor, and what it is for values of these."""
+
+    def __init__(self, variables: frozenset[Var], at: Callable[[Values], Expr]) -> None:
+        self.variables, self.at = variables, at
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """A sum of products: the variables of the result and of the sum, in the order of their loops,
+    and the factors."""
+
+    own: tuple[Var, ...]
+    reduced: tuple[Var, ...]
+    extents: Mapping[Var, Expr]
+    factors: tuple[Expr, ...]
+
+    def groups(self) -> list[list[int]]:
+        """The numbers of factors, together those that have a variable of the sum in common."""
+        groups: list[list[int]] = []
+        for n in range(len(self.factors)):
+            near = [not self.over([n]).isdisjoint(self.over(group)) for group in groups]
+            joined = [m for group, is_near in zip(groups, near) if is_near for m in group]
+            groups = [group for group, is_near in zip(groups, near) if not is_near]
+            groups.append([*joined, n])
+        return groups
+
+    def over(self, numbers: Iterable[int]) -> set[Var]:
+        """The variables of the sum that some factors have."""
+        return {v for n in numbers for v in variables(self.factors[n])} & set(self.reduced)
+
+    def alone(self, number: int, group: Sequence[int]) -> set[Var]:
+        """The variables of the sum that no other factor of a group has."""
+        return self.over([number]) - self.over(n for n in group if n != number)
+
+
+def _terms(block: Block) -> _Terms:
     store, init = block.body, block.init
-    what = f"block {block.name!r} is no sum of products of floats from 0 on"
+    what = f"block {block.name!r} is no sum of products from 0 on"
     require(isinstance(store, Store) and isinstance(init, Store), what)
     assert isinstance(store, Store) and isinstance(init, Store)
     value, old = store.value, Load(store.buffer, store.indices)
     zero = isinstance(init.value, Const) and init.value.value == 0
     require(zero and isinstance(value, BinOp) and value.op == "+", what)
     assert isinstance(value, BinOp)
-    require(value.a is old and dtype.is_float(value.dtype), what)
+    require(value.a is old and block.predicate is TRUE, what)
+    require(not dtype.is_bool(value.dtype) and value.dtype not in dtype.STORAGE_ONLY, what)
     require(not any(load.buffer is store.buffer for load in loads(value.b)), what)
     reduced, spatial = (variables_of(block, k) for k in (IterKind.REDUCE, IterKind.SPATIAL))
     own = tuple(i for i in store.indices if isinstance(i, Var))
     apart = f"block {block.name!r} stores elsewhere than at its variables"
     require(len(own) == len(store.indices) and set(own) == set(spatial), apart)
-    every = list(_factors(value.b))
-    alike = [e for e in every if e.has_loads and variables(e).isdisjoint(reduced)]
-    rest = [e for e in every if e not in alike]
-    none = f"no factor of the terms of block {block.name!r} is the same for all of them"
-    require(bool(alike) and any(e.has_loads for e in rest), none)
-    terms = Row(own, reduced, store.buffer.shape).over(_product(rest), _product(alike))
+    found = _Terms(own, tuple(reduced), {**spatial, **reduced}, tuple(_factors(value.b)))
+    unused = set(reduced) - found.over(range(len(found.factors)))
+    require(not unused, f"terms of block {block.name!r} are the same along some variables")
+    return found
+
+
+def _recognise(func: PrimFunc, block: Block) -> Alternative:
+    terms = _terms(block)
+    groups = terms.groups()
+    summed = [group for group in groups if terms.over(group)]
+    alike = any(terms.factors[n].has_loads for g in groups if not terms.over(g) for n in g)
+    first = any(len(g) > 1 and terms.alone(n, g) for g in summed for n in g)
+    none = f"factors of the terms of block {block.name!r} have all variables of the sum in common"
+    require(bool(summed) and (alike or first or len(summed) > 1), none)
+    buffers = tuple(dict.fromkeys(load.buffer for e in terms.factors for load in loads(e)))
+    assert isinstance(block.body, Store)
 
     def compute(given: Sequence[Tensor], names: Sequence[str]) -> Sequence[Tensor]:
+        return [_Stages(terms, dict(zip(buffers, given)), names[0]).made(groups)]
+
+    return Alternative((block.body.buffer,), buffers, compute)
+
+
+class _Stages:
+    """Sums of single factors, sums of the products of each group, and the product of these."""
+
+    def __init__(self, terms: _Terms, given: Mapping[Buffer, Tensor], name: str) -> None:
+        self.terms, self.given, self.name = terms, given, name
+        self.parts = 0
+
+    def made(self, groups: Sequence[Sequence[int]]) -> Tensor:
+        terms = self.terms
+        if len(groups) == 1:
+            return self.summed(self.in_group(groups[0]), terms.own, self.name)
+        sums, rest = list[_Factor](), list[_Factor]()
+        for group in groups:
+            found = self.in_group(group)
+            if not terms.over(group):
+                rest += found
+                continue
+            used = frozenset[Var]().union(*(each.variables for each in found))
+            kept = [v for v in terms.own if v in used]
+            sums.append(self.stored(found, kept, f"{self.name}_sums{len(sums) or ''}"))
+
+        def element(*i: Expr) -> Expr:
+            values = dict(zip(terms.own, i))
+            return _product([each.at(values) for each in (*sums, *rest)])
+
+        return _compute([terms.extents[v] for v in terms.own], element, self.name)
+
+    def in_group(self, group: Sequence[int]) -> list[_Factor]:
+        """The factors of a group, those with variables of their own summed over these."""
+        return [self.factor(n, self.terms.alone(n, group) if group[1:] else set()) for n in group]
+
+    def factor(self, number: int, alone: Collection[Var]) -> _Factor:
+        e = self.terms.factors[number]
+
+        def at(values: Values) -> Expr:
+            moved = substitute(e, values)
+            return map_loads(moved, lambda n: self.given[n.buffer][n.indices], {})
+
+        plain = _Factor(variables(e), at)
+        if not alone:
+            return plain
+        self.parts += 1
+        kept = [v for v in _in_order(e, self.terms.extents) if v not in alone]
+        return self.stored([plain], kept, f"{self.name}_part{self.parts}")
+
+    def stored(self, factors: Sequence[_Factor], kept: Sequence[Var], name: str) -> _Factor:
+        made = self.summed(factors, kept, name)
+        return _Factor(
+            frozenset(kept), lambda values: made[tuple(values[v] for v in kept) or (ZERO,)]
+        )
+
+    def summed(self, factors: Sequence[_Factor], kept: Sequence[Var], name: str) -> Tensor:
+        """The sum of a product over all of its variables but some, which are the axes."""
         from tensorir import te
 
-        def summed(*i: Expr) -> Expr:
-            (term, _), axes = terms.at(i, given)
-            return te.sum(term, axis=axes)
+        extents = self.terms.extents
+        used = {v for each in factors for v in each.variables}
 
-        def scaled(*i: Expr) -> Expr:
-            (_, factor), _ = terms.at(i, given)
-            return BinOp("*", sums[i], factor)
+        def element(*i: Expr) -> Expr:
+            over = [v for v in self.terms.reduced if v in used and v not in kept]
+            axes = {v: te.reduce_axis(extents[v], v.name) for v in over}
+            values = {**dict(zip(kept, i)), **axes}
+            return te.sum(_product([each.at(values) for each in factors]), axis=[*axes.values()])
 
-        sums = te.compute(terms.row.shape, summed, f"{names[0]}_sums")
-        return [te.compute(terms.row.shape, scaled, names[0])]
+        return _compute([extents[v] for v in kept] or [ONE], element, name)
 
-    return Alternative((store.buffer,), terms.inputs, compute)
+
+def _compute(shape: Sequence[Expr], element: Callable[..., Expr], name: str) -> Tensor:
+    from tensorir import te
+
+    return te.compute(shape, element, name)  # type: ignore[no-any-return]
+
+
+def _in_order(e: Expr, all_of_them: Iterable[Var]) -> list[Var]:
+    """The variables of a factor as what it reads has them, those of no reads behind."""
+    every = [v for v in all_of_them if v in variables(e)]
+    read = [v for load in loads(e) for i in load.indices for v in every if v in variables(i)]
+    return [*dict.fromkeys([*read, *every])]
 
 
 def _factors(e: Expr) -> list[Expr]:
@@ -77,14 +201,22 @@ def _examples() -> list[tuple[PrimFunc, str]]:
     k = te.reduce_axis(6, name="k")
     rows = te.compute((4, 5), lambda i, j: te.sum(a[i, k] * b[k, j] * s[i], axis=k), "y")
     both = te.compute((4, 5), lambda i, j: te.sum(t[j] * a[i, k] * (s[i] * b[k, j]), axis=k), "y")
+    c = te.placeholder((3, 4, 6), "float64", name="c")
+    m, n = te.reduce_axis(3, name="m"), te.reduce_axis(4, name="n")
+    first = te.compute((4, 5), lambda i, j: te.sum(c[m, i, k] * b[k, j], axis=[k, m]), "y")
+    every = [k, m, n]
+    own = te.compute((3, 5), lambda i, j: te.sum(c[i, n, k] * t[j] * s[m + 1], axis=every), "y")
+    squares = te.compute((4,), lambda i: te.sum(c[m, i, k] * c[m, i, k] * s[n], axis=every), "y")
     return [
         (te.create_prim_func([a, b, s, rows]), "y"), (te.create_prim_func([a, b, s, t, both]), "y"),
+        (te.create_prim_func([c, b, first]), "y"), (te.create_prim_func([c, s, t, own]), "y"),
+        (te.create_prim_func([c, s, squares]), "y"),
     ]  # fmt: skip
 
 
 FACTORED = Algorithm(
     name="factored",
-    about="a sum of products, times the factors that are the same for all terms",
+    about="a sum of products, without what its factors have to themselves",
     recognise=_recognise,
     examples=_examples,
     numerics="reassociated",

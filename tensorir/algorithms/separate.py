@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd, isqrt
-from typing import NamedTuple
 
 from tensorir import dtype as dt
 from tensorir.algorithms.algorithm import Algorithm, Alternative
@@ -105,9 +104,9 @@ def _windows(block: Block) -> _Windows:
         alone -= set(over)
         two = _split(op, steps[axis], extents)
         if two is not None:
-            term = substitute(term, two.values)
-            steps[axis], extents = two.steps, {**extents, **two.extents}
-        stages += two.stages if two is not None else [over]
+            values, steps[axis], sizes, both = two
+            term, extents = substitute(term, values), {**extents, **sizes}
+        stages += both if two is not None else [over]
     require(len(stages) > 1, f"terms of block {block.name!r} are of no windows that share any")
     stages[0] += tuple(var for var in reduced if var in alone)
     left = tuple(_left(steps, stages[n + 1 :], extents) for n in range(len(stages)))
@@ -155,13 +154,8 @@ def _left(
     return found
 
 
-class _Split(NamedTuple):
-    """A long window in two stages: the values of its variable, and steps and extents of theirs."""
-
-    values: dict[Var, Expr]
-    steps: dict[Var, int]
-    extents: dict[Var, Expr]
-    stages: list[tuple[Var, ...]]
+_Split = tuple[dict[Var, Expr], dict[Var, int], dict[Var, Expr], list[tuple[Var, ...]]]
+"""Values of variables, and the steps, extents and stages of those in their place."""
 
 
 def _split(op: str, steps: Mapping[Var, int], extents: Mapping[Var, Expr]) -> _Split | None:
@@ -177,7 +171,7 @@ def _split(op: str, steps: Mapping[Var, int], extents: Mapping[Var, Expr]) -> _S
         found = {axis: steps[axis], far: steps[var] * apart, near: steps[var]}
         sizes: dict[Var, Expr] = {far: Const(parts, dt.INDEX), near: Const(few, dt.INDEX)}
         if _window({axis: found[axis], far: found[far]}, {**extents, **sizes}) is not None:
-            return _Split({var: far * apart + near}, found, sizes, [(near,), (far,)])
+            return {var: far * apart + near}, found, sizes, [(near,), (far,)]
     return None
 
 

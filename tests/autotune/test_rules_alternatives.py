@@ -194,7 +194,7 @@ def test_two_blocks_use_it_together():
 def test_tuples_get_two_passes_in_lanes(func, name):
     space = space_of(func, "algebraic")
     found = [s for s in space.sketches if s.startswith(name)]
-    assert found and default_candidate(space).sketch not in found
+    assert found and default_candidate(space).sketch in found  # one step waits for the other
     x = np.random.default_rng(0).random((6, 40), np.float32)
     (wanted,) = reference(func, x)
     schedule = space.build(next(c for c in default_candidates(space) if c.sketch == found[0]))

@@ -1,0 +1,88 @@
+"""Sums of products that are taken apart: what their factors have to themselves is summed first."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from refusal import refused
+
+from autotune import default_schedule
+from backends import build
+from schedule import Schedule
+from tensorir import interpret, ops, te
+
+SIZES = dict(zip("abcdef", (4, 3, 5, 2, 6, 3)))
+
+
+def einsum(text, dtype="float32", sizes=SIZES):
+    given = [
+        te.placeholder(tuple(sizes[c] for c in part), dtype, name=f"x{n}")
+        for n, part in enumerate(text.partition("->")[0].split(","))
+    ]
+    return te.create_prim_func([*given, ops.einsum(given, text, name="y")])
+
+
+def arrays(func):
+    rng = np.random.default_rng(0)
+    return [
+        rng.standard_normal(p.const_shape).astype(p.dtype) if p.dtype == "float32"
+        else rng.integers(-99, 99, p.const_shape).astype(p.dtype)
+        for p in func.inputs
+    ]  # fmt: skip
+
+
+def squares():
+    """A factor that is there twice has no variable to itself."""
+    x, s = te.placeholder((4, 5, 3), name="x"), te.placeholder((5,), name="s")
+    k, m = te.reduce_axis(5, name="k"), te.reduce_axis(3, name="m")
+    e = lambda i: te.sum(x[i, k, m] * s[k] * x[i, k, m], axis=[k, m])  # noqa: E731
+    return te.create_prim_func([x, s, te.compute((4,), e, name="y")])
+
+
+def halves():
+    x, z = te.placeholder((4, 5), name="x"), te.placeholder((6, 3), name="z")
+    k, m = te.reduce_axis(5, name="k"), te.reduce_axis(6, name="m")
+    e = lambda i: te.sum(te.exp(x[i, k]) * 0.5 * z[m, 1], axis=[k, m])  # noqa: E731
+    return te.create_prim_func([x, z, te.compute((4,), e, name="y")])
+
+
+PROGRAMS = {
+    "nothing in common": einsum("bc,ad->cb"),
+    "no axis": einsum("ab,edc->c"),
+    "each something": einsum("abf,cbde->bcd"),
+    "one of them": einsum("da,cfedb->cab"),
+    "rows of the result": einsum("cde,bade->bdec"),
+    "three": einsum("ab,bcf,ce->ae"),
+    "three apart": einsum("ab,cd,ef->ace"),
+    "whole numbers": einsum("abf,cbde->bcd", "int32"),
+    "numbers": halves(),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values(name):
+    func = PROGRAMS[name]
+    sch = Schedule(func)
+    sch.use_algorithm("y", "factored")
+    assert len(sch.get_blocks()) > 1 and sch.numerics == "reassociated"
+    given = arrays(func)
+    wanted, found = interpret(func, *given)[0], interpret(sch.func, *given)[0]
+    exact = wanted.dtype.kind == "i"
+    np.testing.assert_allclose(found, wanted, rtol=0 if exact else 1e-5, atol=0 if exact else 1e-4)
+
+
+@pytest.mark.parametrize(
+    "func", [einsum("ab,bc->ac"), einsum("abc,bc->a"), einsum("abc->a"), squares()]
+)
+def test_what_has_all_in_common_stays(func):
+    refused(Schedule(func).use_algorithm, "y", "factored", match="variables of the sum in common")
+
+
+@pytest.mark.parametrize("text", ["bc,ad->cb", "da,cfedb->cab", "cde,bade->bdec"])
+def test_the_default_sums_first(text, cache):
+    func = einsum(text, sizes=dict(zip("abcdef", (33, 20, 31, 24, 12, 7))))
+    sch = default_schedule(func, "c -threads=1 -vector_bits=256")
+    assert list(sch.func.attrs["algorithms"].values()) == ["factored"]
+    given = arrays(func)
+    wanted = np.einsum(text, *given, optimize=True)
+    np.testing.assert_allclose(build(sch, "c -threads=1")(*given), wanted, rtol=1e-3, atol=1e-2)
