@@ -33,7 +33,7 @@ def tiled(parallel=True, sizes=(70, 66, 130), **options):
 
 def functions(source):
     """The bodies of the functions of a text, by name."""
-    head = r"^(?:static )?(?:int|void) (\w+)\((?:[^;{]*)\) \{\n"
+    head = r"^(?:__attribute__\(\(noinline\)\) )?(?:static )?(?:int|void) (\w+)\((?:[^;{]*)\) \{\n"
     return dict(re.findall(rf"{head}(.*?)^\}}", source, re.MULTILINE | re.DOTALL))
 
 

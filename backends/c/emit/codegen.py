@@ -36,8 +36,10 @@ from tensorir import (
     Part,
     Prefetch,
     PrimFunc,
+    Store,
     Target,
     Var,
+    walk,
 )
 from tensorir import dtype as dt
 
@@ -48,6 +50,12 @@ _KEEP = """\
 #define {keep}(v) ((void)0)
 #endif"""
 
+_AFTER_SUMS = """\
+/* gcc reads what follows the sums of a tile ahead of the loops around: it takes their registers. */
+#define AFTER_SUMS() __asm__ volatile("" ::: "memory")"""
+
+MANY_SUMS = 8
+"""Vectors of a tile from which on registers are few beside them."""
 
 _PREFETCH = """\
 /* By integers, since the element may lie outside of the array. */
@@ -119,6 +127,7 @@ class CEmitter(ParallelEmitter):
         self.externs: Known = {}
         self.extern_trial: ExternFunc | None = None  # one that is being checked
         self.cases: list[tuple[Expr, str]] = []
+        self.sums: Buffer | None = None  # those of a tile, outside of its loops
         for buffer in func.params:
             self.names.of(buffer)
 
@@ -197,7 +206,12 @@ class CEmitter(ParallelEmitter):
     def stmt_for(self, s: For) -> None:
         if TENSORIZE in s.annotations and tensorized_loop(self, s, self.trial):
             return
+        sums, self.sums = self.sums, None
         super().stmt_for(s)
+        self.sums = sums
+        if sums and any(isinstance(x, Store) and x.buffer is sums for x in walk(s.body)):
+            self.declarations.setdefault("AFTER_SUMS", _AFTER_SUMS)
+            self.line("AFTER_SUMS();")
 
     def stmt_extern(self, s: Extern) -> None:
         extern_call(self, s)
@@ -222,7 +236,10 @@ class CEmitter(ParallelEmitter):
         item = dt.itemsize(s.buffer.dtype)
         if size is not None and self.on_stack(s.buffer):
             self.line(f"{element} {name}[{max(size, 1)}] __attribute__((aligned(64)));")
+            many = dt.lanes(s.buffer.dtype) > 1 and size >= MANY_SUMS
+            sums, self.sums = self.sums, s.buffer if many else None
             self.stmt(s.body)
+            self.sums = sums
             return
         slot, self.slots = self.slots, self.slots + 1
         count = self.expr(s.buffer.shape[0], UNARY) if size is None else str(size)

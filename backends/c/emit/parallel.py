@@ -37,6 +37,11 @@ from tensorir import dtype as dt
 
 SCHEDULES = ("static", "dynamic", "guided")
 
+APART, LONG = "__attribute__((noinline)) ", 1 << 15
+"""Tasks of so many operations are functions that stay apart: where gcc 12 puts one into the loop
+over tasks, what that loop needs takes vector registers, and up to 21 operands of the 24 additions
+of a tile were in memory. A call costs 20 cycles."""
+
 LEAST_WORK = 1 << 13
 """Operations below which one thread is faster: about two microseconds of them, which is what
 waking and joining the other threads costs where they still spin."""
@@ -211,7 +216,10 @@ class ParallelEmitter(TileEmitter):
         self.in_parallel = False
         self.tiles_ready, self.tiles_open = tiles
         may_fail = self.slots > outer[4]
-        head = self.head(f"static {'int' if may_fail else 'void'} {function}", params) + " {"
+        work = work_of(s, self.func.size_vars)
+        short = work is not None and (int_value(work) or LONG) < LONG
+        kind = f"{'' if short else APART}static {'int' if may_fail else 'void'}"
+        head = self.head(f"{kind} {function}", params) + " {"
         ending = [f"{self.indent}return 0;"] if may_fail else []
         self.functions.append("\n".join([head, *self.lines, *ending, "}"]))
         self.lines, self.depth, self.taken, self.named, _ = outer

@@ -35,9 +35,9 @@ FLAGS = "-O2 -std=gnu11 -march=x86-64-v4 -fopenmp -fwrapv -fno-math-errno -fno-t
 ZERO = Broadcast(Const(0.0, "float32"), 16)
 
 
-def assembly(func: PrimFunc, folder: Path) -> list[str]:
+def assembly(func: PrimFunc, folder: Path, *flags: str) -> list[str]:
     (folder / "f.c").write_text(emit(func, Target(vector_bits=512)))
-    command = ["gcc", *FLAGS.split(), "-S", "f.c", "-o", "f.s"]
+    command = ["gcc", *FLAGS.split(), *flags, "-S", "f.c", "-o", "f.s"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if "unrecognized" in done.stderr or "bad value" in done.stderr:
         pytest.skip("this gcc does not make x86-64-v4 code")
@@ -91,6 +91,49 @@ def test_register_tiles_stay_in_registers(rows, columns, tmp_path):
     loads = [line for line in inner if re.match(r"vmovup[sd]\s+-?\d*\(", line)]
     assert len(loads) == columns
     assert not [line for line in products if "(" in line], "operands in memory"
+
+
+def biased(rows: int, columns: int) -> PrimFunc:
+    """Tiles of sums with a bias for each row, in loops over rows and over columns, whose place is
+    a part of the number of the task."""
+    t, o, j, k = map(Var, "tojk")
+    x, w, bias, out = (Buffer(n, (1 << 24,), "float32") for n in ("x", "w", "bias", "out"))
+    acc = Buffer("acc", (rows * columns,), "float32x16", "local")
+    place = t % 7 * 448 + j * columns * 16
+
+    def vector(base, column):
+        return (Ramp(base + 16 * column, const(1), 16),)
+
+    tile = [(r, c, (const(r * columns + c),)) for r in range(rows) for c in range(columns)]
+    terms = [
+        Broadcast(w[(o * rows + r) * 256 + k], 16)
+        * Load(x, vector(t // 7 * 802816 + k * 3136 + place, c))
+        for r, c, _ in tile
+    ]
+    rest = [
+        BinOp("max", BinOp("+", Load(acc, at), Broadcast(bias[o * rows + r], 16)), ZERO)
+        for r, _, at in tile
+    ]
+    body = seq(
+        *(Store(acc, at, ZERO) for _, _, at in tile),
+        For(k, const(256), seq(*(Store(acc, at, BinOp("+", Load(acc, at), v))
+                                 for (_, _, at), v in zip(tile, terms)))),
+        *(Store(out, vector(t // 7 * 200704 + (o * rows + r) * 3136 + place, c), v)
+          for (r, c, _), v in zip(tile, rest)),
+    )  # fmt: skip
+    loops = For(o, const(11), For(j, const(7), Alloc(acc, body)))
+    return PrimFunc("biased", (x, w, bias, out), (), For(t, const(14), loops, ForKind.PARALLEL))
+
+
+@pytest.mark.parametrize("tune", ["generic", "znver3"])
+def test_what_follows_sums_takes_none_of_their_registers(tune, tmp_path):
+    """Nor does the loop over tasks: gcc read the bias ahead of the loop over columns, and kept
+    numbers of loops outside in vector registers."""
+    lines = assembly(biased(6, 4), tmp_path, f"-mtune={tune}")
+    products = [n for n, line in enumerate(lines) if line.startswith("vfmadd")]
+    assert len(products) == 24
+    inner = lines[products[0] : products[-1]]
+    assert not [line for line in inner if "zmm" in line and re.search(r"\(%r[sb]p\)", line)]
 
 
 def one(value, *buffers: Buffer) -> PrimFunc:
