@@ -37,7 +37,7 @@ LARGE = {
 def test_tiles_of_windows_move_few_sectors_beside_their_own(name):
     sch, _, counts = default(LARGE[name])
     (work,) = works_of(sch.func, DEVICE)
-    assert counts.plan.sectors
+    assert counts.plan.sectors or counts.plan.results
     assert work.sectors <= PRODUCT.most * implied(counts)
     assert work.wavefronts <= 1.01 * work.free
 

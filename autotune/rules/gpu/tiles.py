@@ -247,7 +247,7 @@ class _Search:
         """Plans, and the same with sums in parts, best first."""
         found = self.counts(plans)
         found += self.counts(plan for counts in found for plan in self.split(counts))
-        return sorted(found, key=lambda counts: counts.cycles)
+        return in_order(found)
 
     def counts(
         self, plans: Iterable[library.gpu.TilePlan], rough: bool = False

@@ -121,11 +121,8 @@ def room_for_fetched(sums: int, each: int) -> int:
 
 def asked_together(count: int, room: int, shifted: bool) -> int:
     """How many of its elements of a copy a thread asks for together: a divisor of these for which
-    there is room, or all, where such are few or rows are `shifted`, whose parts are not told apart.
-    """
+    there is room; of rows that are `shifted` all or one, since their parts are not told apart."""
     together = max(n for n in range(1, min(room, count) + 1) if count % n == 0)
-    if count <= 2 * room and (shifted or 2 * together < room):
-        return count
     return 1 if shifted and together < count else together
 
 
