@@ -22,8 +22,10 @@ def thread_registers(stmt: Stmt) -> int:
 
 def ample_registers(stmt: Stmt) -> int:
     """Registers that a compiler does well with: as many again as for addresses, for what it loads
-    ahead. With these no tile of the defaults is spilled."""
-    return thread_registers(stmt) + ADDRESSES
+    ahead, twice as many where elements take two. With these no tile of the defaults is spilled."""
+    buffers = [s.buffer for s in walk(stmt) if isinstance(s, Alloc)]
+    words = max([dt.itemsize(b.dtype) // 4 for b in buffers if b.scope == "local"], default=1)
+    return thread_registers(stmt) + ADDRESSES * max(1, words)
 
 
 def held_bytes(stmt: Stmt) -> int:
