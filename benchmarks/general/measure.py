@@ -16,7 +16,16 @@ import numpy as np
 from autotune import Database, default_schedule
 from autotune.measure import machine_lock
 from autotune.measure.busy import Neighbours
-from backends import Comparison, CompiledKernel, Timing, build, compare, interleave, resolve
+from backends import (
+    Comparison,
+    CompiledKernel,
+    Timing,
+    build,
+    compare,
+    interleave,
+    lasting,
+    resolve,
+)
 from benchmarks.general.code import machine_code
 from benchmarks.general.form import Arrays, Form, given, numbers, require_close, restored, work
 from benchmarks.general.workloads import Workload
@@ -111,7 +120,8 @@ class _Ready:
 
 
 class _Memory:
-    """Outputs of all kernels in the same memory, because no two pieces of it are equally fast."""
+    """Outputs of all kernels in the same memory, because no two pieces of it are equally fast: at a
+    cache line, as those that kernels make."""
 
     def __init__(self) -> None:
         self.held: list[np.ndarray[Any, Any]] = []
@@ -123,7 +133,7 @@ class _Memory:
             if n == len(self.held):
                 self.held.append(np.zeros(0, np.uint8))
             if self.held[n].nbytes < count:
-                self.held[n] = np.zeros(count, np.uint8)
+                self.held[n] = lasting((count,), "uint8")
             made.append(self.held[n][:count].view(numpy_dtype(kind)).reshape(shape))
         return made
 
