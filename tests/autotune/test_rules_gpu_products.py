@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import combinations_with_replacement
 from math import prod
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from autotune.rules.generate import sketches
 from autotune.rules.gpu import tiles
 from autotune.rules.gpu.product import ProductPlan, contraction_of
 from autotune.rules.gpu.tile_cycles import TileCounts
-from autotune.rules.gpu.tiles import in_order, tile_plans
+from autotune.rules.gpu.tiles import tile_plans
 from autotune.rules.group import find_groups
 from autotune.rules.planned import PlannedSketch
 from backends import build
@@ -265,14 +264,6 @@ def test_large_tiles_where_there_are_two_waves_of_them(name):
     assert prod(sides) >= 64 * 64 and min(sides) >= (32 if name == "3x3" else 64)
     assert counts.occupancy >= 0.125 and counts.plan.ahead
     assert all(tile.met[0] == 1 for tile in counts.tiles)
-
-
-def test_of_tiles_that_take_about_as_long_that_which_moves_least_is_the_first():
-    """Of equal ones that with all terms in one step; the launch belongs to the time."""
-    kinds = [(900, 50, 1), (800, 60, 2), (800, 60, 1), (990, 40, 1), (5000, 1, 1)]
-    given = [SimpleNamespace(cycles=c, transactions=t, steps=s) for c, t, s in kinds]
-    found = [(x.cycles, x.transactions, x.steps) for x in in_order(given)]
-    assert found == [(990, 40, 1), (900, 50, 1), (800, 60, 1), (800, 60, 2), (5000, 1, 1)]
 
 
 @pytest.mark.parametrize("func", [

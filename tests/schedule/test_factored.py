@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from drawn_inputs import drawn_inputs
 from refusal import refused
 
 from autotune import default_schedule
@@ -20,15 +21,6 @@ def einsum(text, dtype="float32", sizes=SIZES):
         for n, part in enumerate(text.partition("->")[0].split(","))
     ]
     return te.create_prim_func([*given, ops.einsum(given, text, name="y")])
-
-
-def arrays(func):
-    rng = np.random.default_rng(0)
-    return [
-        rng.standard_normal(p.const_shape).astype(p.dtype) if p.dtype == "float32"
-        else rng.integers(-99, 99, p.const_shape).astype(p.dtype)
-        for p in func.inputs
-    ]  # fmt: skip
 
 
 def squares():
@@ -65,7 +57,7 @@ def test_values(name):
     sch = Schedule(func)
     sch.use_algorithm("y", "factored")
     assert len(sch.get_blocks()) > 1 and sch.numerics == "reassociated"
-    given = arrays(func)
+    given = drawn_inputs(func)
     wanted, found = interpret(func, *given)[0], interpret(sch.func, *given)[0]
     exact = wanted.dtype.kind == "i"
     np.testing.assert_allclose(found, wanted, rtol=0 if exact else 1e-5, atol=0 if exact else 1e-4)
@@ -83,6 +75,6 @@ def test_the_default_sums_first(text, cache):
     func = einsum(text, sizes=dict(zip("abcdef", (33, 20, 31, 24, 12, 7))))
     sch = default_schedule(func, "c -threads=1 -vector_bits=256")
     assert list(sch.func.attrs["algorithms"].values()) == ["factored"]
-    given = arrays(func)
+    given = drawn_inputs(func)
     wanted = np.einsum(text, *given, optimize=True)
     np.testing.assert_allclose(build(sch, "c -threads=1")(*given), wanted, rtol=1e-3, atol=1e-2)

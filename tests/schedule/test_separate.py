@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from drawn_inputs import drawn_inputs
 from refusal import refused
 
 from autotune import default_schedule
@@ -87,15 +88,6 @@ EXACT = (
 ROUNDS = tuple(name for name in PROGRAMS if name not in EXACT)
 
 
-def arrays(func):
-    rng = np.random.default_rng(0)
-    return [
-        rng.standard_normal(p.const_shape).astype(p.dtype) if p.dtype == "float32"
-        else rng.integers(-50, 50, p.const_shape).astype(p.dtype)
-        for p in func.inputs
-    ]  # fmt: skip
-
-
 def block_of(sch):
     return next(name for name in sch.get_blocks() if sch.state.block(name).is_reduction)
 
@@ -109,7 +101,7 @@ def test_values(name):
     sch.use_algorithm(block_of(sch), "separate_sums" if rounds else "separate")
     assert sum(sch.state.block(b).is_reduction for b in sch.get_blocks()) > reductions
     assert sch.numerics == ("reassociated" if rounds else "bitwise")
-    given = arrays(func)
+    given = drawn_inputs(func)
     wanted, found = interpret(func, *given), interpret(sch.func, *given)
     for a, b in zip(wanted, found, strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-5 * rounds, atol=1e-5 * rounds)
@@ -179,7 +171,7 @@ def test_the_default_takes_steps_where_terms_are_many(reduce, shape, sizes, step
     func = window(shape, sizes, reduce=reduce, step=step)
     sch = default_schedule(func, "c -threads=1 -vector_bits=256")
     assert "separate" in "".join(sch.func.attrs["algorithms"].values())
-    (given,) = arrays(func)
+    (given,) = drawn_inputs(func)
     wanted = interpret(func, given)[0]
     np.testing.assert_allclose(build(sch, "c -threads=1")(given), wanted, rtol=1e-5, atol=1e-5)
 

@@ -242,11 +242,10 @@ class TileColumns:
     @cached_property
     def registers(self) -> npt.NDArray[np.int64]:
         """Registers of 32 bits of a thread: its sums, what it multiplies, addresses."""
-        words = max(1, dtype.itemsize(self.c.sums.dtype) // 4)
         last = self.c.spatial[-1]  # which come before those of the sum
         read = sum(self._own(n for n in axes if n <= last) for axes in self.c.moving)
         used = self.own + np.maximum(np.minimum(read, self.own + 8), self.held)
-        return words * used + ADDRESSES
+        return library.gpu.words(self.c.sums.dtype) * used + ADDRESSES
 
     @cached_property
     def held(self) -> npt.NDArray[np.int64]:
@@ -426,9 +425,10 @@ class TileColumns:
     @cached_property
     def waits(self) -> Column:
         """Cycles in which a thread waits for what it fetches in a step, all operands together."""
-        sizes = [max(1, dtype.itemsize(o.dtype) // 4) for o in self.c.operands]
-        each = sum((self.staged[n] * sizes[n] for n in self.tiles), np.zeros(len(self.plans), int))
-        sums = self.own * max(1, dtype.itemsize(self.c.sums.dtype) // 4)
+        words, each = library.gpu.words, np.zeros(len(self.plans), int)
+        for n in self.tiles:
+            each = each + self.staged[n] * words(self.c.operands[n].dtype)
+        sums = self.own * words(self.c.sums.dtype)
         room = [library.gpu.room_for_fetched(*x) for x in zip(sums.tolist(), each.tolist())]
         rounds = np.ones(len(self.plans))
         for n in self.tiles:

@@ -17,7 +17,7 @@ from schedule.library.gpu.scans import Scan, scan, states_in_rows
 from schedule.library.gpu.staged import StagedTile, staged_results
 from schedule.library.gpu.steps import in_memory, turned_reads
 from schedule.library.gpu.tile_plan import Cut, TilePlan
-from schedule.library.gpu.tiles import asked_together, make_tiles, room_for_fetched
+from schedule.library.gpu.tiles import asked_together, make_tiles, room_for_fetched, words
 from schedule.library.gpu.transpose import Transpose, transpose, turned_rows
 from schedule.library.gpu.whole import Whole, whole
 from schedule.library.gpu.windows import Windows, row_pitch, shared_reads, windows
@@ -74,4 +74,5 @@ __all__ = [
     "whole",
     "widest",
     "windows",
+    "words",
 ]
