@@ -42,8 +42,8 @@ product, in which there are none. Nor has it loops over elements that fill memor
 
 GCC_APART_FLAGS = ("-fno-tree-slp-vectorize",)
 """Where scalars are stored, and none side by side, that search finds nothing either. Of a
-straight-line sum of conditions, as bytes, gcc 12 makes by it one of vectors of masks, which are -1
-where it adds 1."""
+straight-line sum of conditions, in a type narrower than int, gcc 12 makes by it one of vectors of
+masks, which are -1 where it adds 1."""
 
 GCC_X86_FLAGS = ("-fno-gcse", "-fno-tree-vrp")
 """What values may be, which conditions then need not be asked, and what is computed twice is found
@@ -73,8 +73,8 @@ times as fast as for whole words at the beginning of lines."""
 NUMBER = r" = -?[\d.]+f?;\n"
 """That an element becomes a number, many of which gcc stores at once without that search."""
 
-BYTES = re.compile(r"__U?INT8_TYPE__|_Bool")
-"""Types of one byte."""
+NARROW = re.compile(r"typedef __U?INT(8|16)_TYPE__ [iu]|_Bool")
+"""Integers that C computes in int."""
 
 X86_HALF, ARM_HALF = "__AVX512FP16__", "__ARM_FEATURE_FP16_SCALAR_ARITHMETIC"
 """Processors that compute in half precision. Compilers take these instructions for a float32
@@ -91,7 +91,7 @@ WHOLE_HALF = f"""\
 """
 """The same for texts that somebody else compiles."""
 
-WHOLE_BYTES = """\
+WHOLE_NARROW = """\
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-tree-slp-vectorize") /* which gcc 12 counts conditions wrong with */
 #endif
@@ -116,7 +116,7 @@ def kernel_flags(compiler: Compiler, march: str | None, openmp: bool, text: str)
     """The flags of a kernel with this text, its support functions left out."""
     known = macros(compiler, march) if march is not None else frozenset[str]()
     plain = set(ELEMENT.findall(text)) - set(VECTORS.findall(text))
-    apart = BYTES.search(text) or not _side_by_side(text, plain)
+    apart = NARROW.search(text) or not _side_by_side(text, plain)
     bits = "__SSE__" not in known or "__AVX__" in known
     own = (
         *(GCC_VECTOR_FLAGS if not plain else GCC_APART_FLAGS if apart else ()),
@@ -132,7 +132,7 @@ def for_others(text: str) -> str:
     """A text that somebody else compiles, with what flags tell here."""
     text = WHOLE_HALF + text if "_Float16" in text else text
     text = FOR_OTHERS + text if FOUND in text else text
-    return WHOLE_BYTES + text if BYTES.search(text) else text
+    return WHOLE_NARROW + text if NARROW.search(text) else text
 
 
 def libraries(compiler: Compiler, march: str | None) -> tuple[str, ...]:

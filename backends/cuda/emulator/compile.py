@@ -26,7 +26,10 @@ FLAGS = (
     "-w",
     f"-I{FOLDER}",
 )
-KERNEL_FLAGS = ("-O2", "-DTENSORIR_EMULATOR", "-march=native")
+KERNEL_FLAGS = (
+    *("-O2", "-DTENSORIR_EMULATOR", "-march=native"),
+    "-fno-tree-slp-vectorize",  # by which gcc 12 counts conditions wrong in narrow integers
+)
 RUNTIME_FLAGS = (
     *("-O2", "-pthread"),
     "-fno-semantic-interposition",  # its functions call each other, and are called by kernels
