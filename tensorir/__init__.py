@@ -115,6 +115,7 @@ if TYPE_CHECKING:
     from tensorir.numbers.philox import PHILOX_MULTIPLIERS as PHILOX_MULTIPLIERS
     from tensorir.numbers.philox import PHILOX_ROUNDS as PHILOX_ROUNDS
     from tensorir.numbers.philox import PHILOX_STEPS as PHILOX_STEPS
+    from tensorir.parts import buffers_in as buffers_in
     from tensorir.parts import part_axes as part_axes
     from tensorir.parts import replace_buffers as replace_buffers
     from tensorir.parts import touched as touched
@@ -304,7 +305,7 @@ __all__ = lazy_names(
         "tensorir.numbers.intrin": "MATH REINTERPRET",
         "tensorir.numbers.numerics": "DEFAULT_NUMERICS NUMERICS allows check_numerics weakest",
         "tensorir.text.parser": "parse parse_expr",
-        "tensorir.parts": "part_axes replace_buffers touched",
+        "tensorir.parts": "buffers_in part_axes replace_buffers touched",
         "tensorir.passes.gpu.axes": "kernel_roots nest_of threads_of",
         "tensorir.passes.gpu.written_out": "WRITTEN_OUT calls_written",
         "tensorir.passes.facts.intervals": "Intervals",

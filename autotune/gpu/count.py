@@ -32,6 +32,7 @@ from tensorir import (
     Exchange,
     Expr,
     For,
+    ForKind,
     Gpu,
     If,
     Let,
@@ -63,8 +64,12 @@ def works_of(func: PrimFunc, gpu: Gpu) -> list[Work]:
     """The work of each kernel of a program, in the order of launches; symbolic sizes count as they
     do in other estimates."""
     if any(isinstance(stmt, Block) for stmt in walk(func.body)):
-        func = lower(func, gpu.target)
+        func = lower(func, gpu.target, without=WIDTHS)
     return [work_of(kernel, gpu) for kernel in kernels_of(func)]
+
+
+WIDTHS = ("narrow_indices",)
+"""Passes that decide how wide indices are: what is counted of them is one operation in any case."""
 
 
 REGISTERS = ("edges", "compact_registers", "flatten_buffers", "vector_accesses", "hold_reads")
@@ -75,13 +80,12 @@ lies."""
 def rooms_of(func: PrimFunc, gpu: Gpu, registers: bool = True) -> list[Room]:
     """What each kernel of a scheduled program needs to be launched. Lowering goes as far as where
     shared memory lies: waits and arithmetic change nothing of it, nor do iterations that stand by
-    themselves. Without `registers` threads have as many as they can have, and nothing is lowered to
-    count them."""
+    themselves. Without `registers` there are as many as a thread may need at the most, which takes
+    half as long to tell."""
     without = ("peel_pipelines", *(() if registers else REGISTERS))
     lowered = lower(func, gpu.target, until="merge_shared", without=without)
     kernels = [_Kernel(kernel, gpu) for kernel in kernels_of(lowered)]
-    most = Architecture.registers_per_thread
-    return [k.room if registers else Room(k.threads, most, k.shared) for k in kernels]
+    return [kernel.room if registers else kernel.most_room for kernel in kernels]
 
 
 def work_of(kernel: For, gpu: Gpu) -> Work:
@@ -122,8 +126,18 @@ class _Kernel:
     @cached_property
     def room(self) -> Room:
         """What it needs to be launched."""
-        most = Architecture.registers_per_thread
-        return Room(self.threads, min(most, thread_registers(self.body)), self.shared)
+        return self._room(thread_registers(self.body))
+
+    @property
+    def most_room(self) -> Room:
+        """The same before it is known what a thread keeps of what it reads: registers are not
+        compact, and any load of a nest that is written out may be held."""
+        nests = [s for s in walk(self.body) if isinstance(s, For) and s.kind is ForKind.UNROLLED]
+        held = max(map(_may_hold, nests), default=0)
+        return self._room(thread_registers(self.body, copies=True) + held)
+
+    def _room(self, registers: int) -> Room:
+        return Room(self.threads, min(Architecture.registers_per_thread, registers), self.shared)
 
     def work(self) -> Work:
         self.walk(self.body, ())
@@ -225,6 +239,13 @@ class _Kernel:
         self.counts["sectors"] += each * sectors
         self.counts["least"] += each * least
         self.moved[buffer] += each * sectors * self.gpu.sector_bytes
+
+
+def _may_hold(nest: For) -> int:
+    """Registers for what a nest reads of global memory into registers, at the most."""
+    stores = [s for s in walk(nest) if isinstance(s, Store) and s.buffer.scope == "local"]
+    found = {load for s in stores for load in loads(s.value) if load.buffer.scope == "global"}
+    return sum(Gpu.most_held * -(-dtype.itemsize(load.dtype) // 4) for load in found)
 
 
 def _product_added(e: Expr) -> Expr | None:

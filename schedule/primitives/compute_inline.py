@@ -19,6 +19,7 @@ from tensorir import (
     Store,
     Var,
     body_loads,
+    buffers_in,
     const,
     map_children,
     map_exprs,
@@ -114,6 +115,8 @@ def _inlined(state: State, node: Block, store: Store) -> State:
 
 def _inline(stmt: Stmt, store: Store, state: State) -> Stmt:
     """`stmt` with loads of the stored buffer replaced by the stored value."""
+    if store.buffer not in buffers_in(stmt):
+        return stmt
     if not isinstance(stmt, Block):
         return map_children(stmt, lambda child: _inline(child, store, state))
     analyzer = state.analyzer()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autotune import default_schedule
-from autotune.gpu.count import kernels_of
+from autotune.gpu.count import kernels_of, rooms_of
 from backends import source_text
 from backends.cuda.nvrtc import compile_cubin, why_not
 from backends.cuda.resources import read_resources
@@ -33,6 +33,17 @@ def test_the_compiler_needs_as_many_as_estimated(row):
         assert registers <= APART * estimate
         if sum_bytes(kernel) >= MANY:
             assert estimate <= APART * registers and registers <= APART * ample_registers(kernel)
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("row", ROWS.values(), ids=lambda row: row.name)
+def test_no_thread_keeps_more_than_it_may(row):
+    """What is told before registers are compact, and before it is known which reads are held."""
+    gpu = Gpu(TARGET)
+    func = default_schedule(row.func(), TARGET).func
+    for most, room in zip(rooms_of(func, gpu, registers=False), rooms_of(func, gpu), strict=True):
+        assert (most.threads, most.shared) == (room.threads, room.shared)
+        assert most.registers >= room.registers
 
 
 @pytest.mark.skipif(why_not() is not None, reason=why_not() or "")

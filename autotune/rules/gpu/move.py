@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from autotune.choices import Categorical, Choice
@@ -158,8 +157,12 @@ class MovePlan(Plan):
         return sum(work.sectors + work.wavefronts for work in works)
 
     def _leaves_little(self, sch: Schedule) -> bool:
+        """Whether no way to do the same takes much less time; several kernels leave more than that,
+        and need not be lowered to be told."""
         from autotune.gpu.work import leaves_little
 
+        if len(_nests(bound_part(sch.func, self.base.func))) > 1:
+            return False
         return leaves_little(bound_works(sch.func, self.gpu, self.base.func), self.gpu, CLOSE)
 
     def _settles(self, sch: Schedule) -> bool:
@@ -170,8 +173,11 @@ class MovePlan(Plan):
         point = {name: values[self.key(name)] for name in self.options}
         if not self._is_found(values):
             self._make(sch, point)
-        elif self._found is None or not sch.follow(self._found[1]):
+            return
+        known = (self._found and self._found[1], self.__dict__.get("_applied"))
+        if not any(made is not None and sch.follow(made) for made in known):
             self.move(sch, self.group, **point)  # which was found to have room
+            self.__dict__["_applied"] = sch.copy()  # others that come before may come again
 
     def _make(self, sch: Schedule, point: Mapping[str, Any]) -> None:
         """Where its time is compared, the program is lowered to the end anyway."""
@@ -218,24 +224,13 @@ def bound_works(func: PrimFunc, gpu: Gpu, before: PrimFunc | None = None) -> Seq
 
 @lru_cache(maxsize=WORKS)
 def bound_rooms(func: PrimFunc, gpu: Gpu, before: PrimFunc | None = None) -> Sequence[Room]:
-    """What these kernels need to be launched at most, remembered too: registers are counted where
-    so many threads could not have as many as can be."""
+    """What these kernels need to be launched at most, remembered too: registers are counted one by
+    one where there would be too few for as many as there may be."""
     from autotune.gpu.count import rooms_of
-    from autotune.gpu.work import Room, architecture_of
 
-    part, most = bound_part(func, before), architecture_of(gpu).registers_per_thread
-    if all(Room(threads, most, 0).at_once(gpu) for threads in _threads(part)):
-        rooms = rooms_of(part, gpu, registers=False)
-        if all(_fits(room, gpu) for room in rooms):
-            return rooms
-    return rooms_of(part, gpu)
-
-
-def _threads(func: PrimFunc) -> Iterator[int]:
-    """The threads of a block of each kernel."""
-    for nest in _nests(func):
-        loops = {s.thread: s.const_extent or 1 for s in walk(nest) if isinstance(s, For)}
-        yield prod(n for axis, n in loops.items() if axis and not axis.startswith("block"))
+    part = bound_part(func, before)
+    rooms = rooms_of(part, gpu, registers=False)
+    return rooms if all(_fits(room, gpu) for room in rooms) else rooms_of(part, gpu)
 
 
 def _fits(room: Room | Work, gpu: Gpu) -> bool:

@@ -44,7 +44,7 @@ def turned_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
     def plan(name: str, move: Move, options: Options, *likely: Mapping[str, Any]) -> MovePlan:
         return MovePlan(name, group, gpu, base, move, options, likely, close=CLOSE)
 
-    found = [_tiles(plan, block, gpu, warps)] if _turned(block) else []
+    found = [_tiles(base, plan, block, gpu, warps)] if _turned(block) else []
     if found and _has_short(block, gpu):
         found.insert(0, _in_boxes(base, plan, block, gpu, warps))
     if any(each.works for each in found) or not _reads_turned(block):
@@ -54,7 +54,11 @@ def turned_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
 
 
 def _tiles(
-    plan: Callable[..., MovePlan], block: Block, gpu: Gpu, warps: tuple[int, ...]
+    sch: Schedule,
+    plan: Callable[..., MovePlan],
+    block: Block,
+    gpu: Gpu,
+    warps: tuple[int, ...],
 ) -> MovePlan:
     """Tiles of a warp's width, or of many sectors where rows begin within one."""
     large = _of_sectors(block, gpu)
@@ -62,7 +66,12 @@ def _tiles(
         return plan("turned", _turn, {"warps": warps}, {"warps": 8})
     many = tuple(dict.fromkeys((*warps, large["warps"])))
     options: Options = {"warps": many, "tile": (gpu.warp, large["tile"])}
-    return plan("turned", _turn, options, large, {"warps": 8, "tile": gpu.warp})
+    points = [large, {"warps": 8, "tile": gpu.warp}]
+    if any(dtype.itemsize(a.buffer.dtype) < gpu.bank_bytes for a in accesses(block)):
+        return plan("turned", _turn, options, *points)  # lanes may meet in the words of banks
+    drafts = [_draft_of_tiles(sch, block, gpu, **point) for point in points]
+    likely, left = quickest(points, drafts, gpu, sectors=True)
+    return replace(plan("turned", _turn, options, *likely), otherwise=left)
 
 
 def _in_boxes(
@@ -98,6 +107,28 @@ def _draft(
     threads = min(warps, ceil(prod(sizes) / gpu.warp)) * gpu.warp
     rounds = SECTOR_ROUNDS if sectors else 1
     return [Work(boxes, threads, bytes=moved(sch, [block.name]), rounds=rounds, waits=rounds)]
+
+
+def _draft_of_tiles(
+    sch: Schedule, block: Block, gpu: Gpu, warps: int, tile: int
+) -> Draft:
+    """What tiles ask for where rows of memory begin within a sector: one more for each run of
+    elements, which is a row of a tile of many sectors, and else a warp's."""
+    from autotune.gpu.work import Work
+
+    turned = _turned(block)
+    assert turned is not None
+    extents, ends = _extents(block), {order[-1] for order in turned}
+    tiles = prod(ceil(n / tile) if var in ends else n for var, n in extents.items())
+    items = [dtype.itemsize(a.buffer.dtype) for a in accesses(block)]
+    accessed = tiles * tile * tile / gpu.warp
+    rounds = SECTOR_ROUNDS if tile > gpu.warp else 1
+    return [Work(
+        tiles, gpu.warp * warps, shared=tile * tile * max(items), rounds=rounds, waits=rounds,
+        bytes=moved(sch, [block.name]), requests=accessed * len(items), touches=2 * accessed,
+        sectors=tiles * tile * sum(tile * item / gpu.sector_bytes + 1 for item in items),
+        wavefronts=2 * accessed * max(items) / gpu.bank_bytes,
+    )]  # fmt: skip
 
 
 def _of_sectors(block: Block, gpu: Gpu) -> dict[str, int] | None:

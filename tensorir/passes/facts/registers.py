@@ -14,10 +14,11 @@ ADDRESSES = 24
 """Registers of 32 bits for indices, addresses and counters."""
 
 
-def thread_registers(stmt: Stmt) -> int:
+def thread_registers(stmt: Stmt, copies: bool = False) -> int:
     """Registers of 32 bits that the code of a thread takes, about: its arrays, a row and a column
-    of what is multiplied for its sums, taken for a square, and addresses."""
-    return held_bytes(stmt) // 4 + 2 * isqrt(sum_bytes(stmt) // 4) + ADDRESSES
+    of what is multiplied for its sums, taken for a square, and addresses; those of `copies` of
+    shared memory too where it is not known yet which they are."""
+    return held_bytes(stmt, copies) // 4 + 2 * isqrt(sum_bytes(stmt) // 4) + ADDRESSES
 
 
 def ample_registers(stmt: Stmt) -> int:
@@ -28,11 +29,13 @@ def ample_registers(stmt: Stmt) -> int:
     return thread_registers(stmt) + ADDRESSES * max(1, words)
 
 
-def held_bytes(stmt: Stmt) -> int:
+def held_bytes(stmt: Stmt, copies: bool = False) -> int:
     """Bytes of registers, of 4 bytes each, that arrays of a thread take at once at the most, but
-    copies of shared memory: of these a compiler has in registers what it multiplies next."""
-    below = max(map(held_bytes, child_stmts(stmt)), default=0)
-    if not isinstance(stmt, Alloc) or stmt.buffer.scope != "local" or _is_copy(stmt):
+    `copies` of shared memory: of these a compiler has in registers what it multiplies next."""
+    below = max([held_bytes(child, copies) for child in child_stmts(stmt)], default=0)
+    if not isinstance(stmt, Alloc) or stmt.buffer.scope != "local":
+        return below
+    if not copies and _is_copy(stmt):
         return below
     return below + _bytes(stmt.buffer)
 

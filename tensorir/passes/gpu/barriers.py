@@ -72,24 +72,25 @@ class _Kernel:
         written = {b for s in walk(body) for b, _, is_write in touched(s) if is_write}
         self.seen = {b for b in written if b.scope != "local"}
         self.depth: dict[Sync, int] = {}
-        self.waiting: set[For] = set()  # loops in which there is one
+        self.inside: dict[Stmt, tuple[Sync, ...]] = {}  # statements in which there are some
         self.silent: set[Stmt] = set()  # statements after which all is as before them
         self.count_loops(self.body, 0)
         self.kept: dict[Sync, str] = {}
         self.touches: dict[Stmt, list[Touch]] = {}
+        self.after: dict[tuple[Stmt, State, tuple[str | None, ...]], State] = {}
 
-    def count_loops(self, stmt: Stmt, depth: int) -> bool:
-        """In how many loops each Sync is; whether there is one."""
+    def count_loops(self, stmt: Stmt, depth: int) -> tuple[Sync, ...]:
+        """In how many loops each Sync is; those in a statement."""
         if isinstance(stmt, Sync):
             self.depth[stmt] = depth
-            return True
-        inside = depth + (isinstance(stmt, For) and stmt.const_extent != 1)
-        waits = any([self.count_loops(child, inside) for child in child_stmts(stmt)])
-        if waits and isinstance(stmt, For):
-            self.waiting.add(stmt)
-        if not waits and buffers_in(stmt).isdisjoint(self.seen):
+            return (stmt,)
+        within = depth + (isinstance(stmt, For) and stmt.const_extent != 1)
+        found = tuple([s for c in child_stmts(stmt) for s in self.count_loops(c, within)])
+        if found:
+            self.inside[stmt] = found
+        elif buffers_in(stmt).isdisjoint(self.seen):
             self.silent.add(stmt)
-        return waits
+        return found
 
     def result(self) -> Stmt:
         while self.needs_more():
@@ -126,11 +127,21 @@ class _Kernel:
     def run(
         self, stmt: Stmt, state: State, loops: Mapping[Var, Expr], conditions: tuple[Expr, ...]
     ) -> State:
-        """What may still be waited for after `stmt`."""
+        """What may still be waited for after `stmt`: the same as before where nothing that is kept
+        inside has changed, as each walk begins with what the one before it has been through."""
         if stmt in self.silent:
             return state
         if isinstance(stmt, Sync):
             return self.passed(stmt, state)
+        key = stmt, state, tuple([self.kept.get(sync) for sync in self.inside.get(stmt, ())])
+        found = self.after.get(key)
+        if found is None:
+            found = self.after[key] = self.run_inside(stmt, state, loops, conditions)
+        return found
+
+    def run_inside(
+        self, stmt: Stmt, state: State, loops: Mapping[Var, Expr], conditions: tuple[Expr, ...]
+    ) -> State:
         if isinstance(stmt, For):
             return self.loop(stmt, state, loops, conditions)
         for touch in self.touched(stmt, loops, conditions):
@@ -166,7 +177,7 @@ class _Kernel:
         var = loop.var
         inside = {**loops, var: loop.extent}
         before = state
-        if loop.const_extent == 1 or loop not in self.waiting:
+        if loop.const_extent == 1 or loop not in self.inside:
             state = self.run(loop.body, state, inside, conditions)
             return _aged(state, var, left=True)
         while True:

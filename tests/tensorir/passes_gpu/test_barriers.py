@@ -6,12 +6,24 @@ import numpy as np
 import pytest
 from gpu_programs import BLOCK, X, Y, check_passes, program, run, tiled_matmul
 
-from tensorir import For, Seq, Sync, Target, VerifyError, lower, map_children, parse, seq, walk
+from tensorir import (
+    For,
+    Seq,
+    Store,
+    Sync,
+    Target,
+    VerifyError,
+    lower,
+    map_children,
+    parse,
+    seq,
+    walk,
+)
 from tensorir.arith import Analyzer
 from tensorir.arith.linear import to_expr
 from tensorir.expr import Var, binary, const
 from tensorir.passes.facts.periods import period
-from tensorir.passes.gpu.barriers import barriers
+from tensorir.passes.gpu.barriers import _Kernel, barriers
 from tensorir.passes.rewriting import with_body
 from tensorir.vector_expr import Broadcast, Ramp
 
@@ -349,3 +361,24 @@ for b in {BLOCK}40):
     assert syncs(low) == ["block"]
     rows = [s for s in walk(low.body) if isinstance(s, For) and s.thread is None]
     assert not any(isinstance(s, Sync) for row in rows for s in walk(row.body))
+
+
+@pytest.mark.parametrize("stages", [6, 12])
+def test_walks_begin_where_something_changed(stages, monkeypatch):
+    """One more wait is kept by each walk, and what stands before it is as it was: a stage is walked
+    through as often as there are steps around it, however many come after it."""
+    lines = [f"for b in {BLOCK}4):", f"    for i in {X}64):", "        S[i] = A[b, i]"]
+    for n in range(stages):
+        turned = f"S[{n + 1} * 64 + t{n}] = S[{n} * 64 + 63 - t{n}]"
+        lines += [f"    for t{n} in {X}64):", f"        {turned}"]
+    lines += [f"    for j in {X}64):", f"        D[b, j] = S[{stages} * 64 + 63 - j]"]
+    shared = [("S", f"f32[{64 * (stages + 1)}]", "shared")]
+    func = program("\n".join(lines), "A: f32[4, 64], D: f32[4, 64]", shared)
+    walked, inside = [], _Kernel.run_inside
+    monkeypatch.setattr(
+        _Kernel, "run_inside", lambda *args: walked.append(args[1]) or inside(*args)
+    )
+    low = lower(func, Target.parse("cuda"), until="barriers")
+    assert syncs(low) == ["block"] * (stages + 1)
+    stores = [stmt for stmt in walked if isinstance(stmt, Store)]
+    assert len(stores) <= 4 * (stages + 2)
