@@ -123,7 +123,7 @@ def _lanes(c: library.Contraction, cpu: Cpu) -> Iterator[Timed]:
             continue
         move = (library.lanes, (axis, vectors * lanes))
         after = library.with_partial(c, library.Partial(axis, vectors * lanes, "lanes"))
-        nests = grouped(after, _nests(after, cpu, lanes))
+        nests = grouped(after, with_requests(after, cpu, _nests(after, cpu, lanes)))
         for cycles, nest in zip(Estimate(after, cpu).cycles(nests), nests):
             yield float(cycles), library.MovedPlan((move,), nest)
 
@@ -185,11 +185,10 @@ def _nests(c: library.Contraction, cpu: Cpu, lanes: int) -> Iterator[library.Nes
     for tile in _tiles(c, rows, -(-extents[lane] // lanes), extents, cpu):
         sizes = (*(tile.get(n, 1) for n in rows), extents[lane])
         for threads, order in product(shared, orders):
-            plan = library.NestPlan(
+            yield library.NestPlan(
                 lane, lanes, sizes, sizes if threads else whole, c.reduced, order,
                 flat=flat, threads=threads,
             )  # fmt: skip
-            yield with_requests(c, cpu, plan)
 
 
 def flat_of(c: library.Contraction) -> str:

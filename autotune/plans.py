@@ -81,7 +81,7 @@ def _plans(
     kept = kept_nests(c, cpu, constants, numerics == "bitwise")
     more += grouped(c, kept, numerics == "bitwise")
     near = {*(plan for _, plan in tasks), *more}
-    asking = (with_requests(c, cpu, plan) for plan in (*_leaders(tasks), *more))
+    asking = with_requests(c, cpu, (*_leaders(tasks), *more))
     more += [plan for plan in asking if plan not in near]
     found = [*tasks, *_ranked(more, estimate.cycles(more))]
     return tuple(sorted(found, key=lambda item: item[0]))
@@ -165,16 +165,15 @@ class _Search:
             lanes = self.cpu.lanes(c.sums.dtype)
             if self.extents[lane] < 2 or not self.may_be_lane(lane):
                 continue
-            for vectors, rows in self.shapes(lane, lanes):
+            packed = self.packed(lane)
+            for vectors, rows in self.shapes(lane, lanes) if packed is not None else ():
                 tile = [1] * len(c.spatial)
                 tile[lane] = min(vectors * lanes, -(-self.extents[lane] // lanes) * lanes)
                 if self.exact[lane] and self.extents[lane] % tile[lane]:
                     continue
                 for n, size in rows:
                     tile[n] = size
-                packs = self.packs(lane, tile)
-                if packs is None:
-                    continue
+                packs = tuple([library.Pack(n, lane, tile[lane]) for n in packed or ()])
                 order = (lane, *(n for n in c.spatial if n != lane))
                 yield library.NestPlan(
                     lane, lanes, tuple(tile), self.whole, self.steps(), order, packs, threads=False
@@ -274,7 +273,7 @@ class _Search:
         shared = {n for n in others if any(strides[n] == 0 for strides in lanes)}
         return others if not known or shared and shared.isdisjoint(known) else known
 
-    def packs(self, lane: int, tile: Sequence[int]) -> tuple[library.Pack, ...] | None:
+    def packed(self, lane: int) -> list[int] | None:
         """The operands that have to be packed for these lanes; None if one cannot be."""
         found = []
         for n, operand in enumerate(self.c.operands):
@@ -282,10 +281,10 @@ class _Search:
             if step in (0, 1):
                 continue
             if self.c.can_pack(n, lane) and self.pays(n):
-                found.append(library.Pack(n, lane, tile[lane]))
+                found.append(n)
             elif not self.c.is_read_in_vectors(n, lane):
                 return None
-        return tuple(found)
+        return found
 
     def panels(self, plan: library.NestPlan) -> Iterator[library.NestPlan]:
         """With operands in panels of their own that would be crowded where they are; those of one

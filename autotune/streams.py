@@ -59,33 +59,42 @@ class Stream:
     def moves(self, axis: int) -> bool:
         return self.strides[axis] != 0
 
-    def fresh(self, axis: int, box: Column, room: int, level: int) -> Column | float:
-        """The share of lines that are new from one value of an axis to the next, for boxes of so
-        many values of each axis: neighbours are in the same lines, and windows overlap, where these
-        stay in the first cache (`level` 0) or the second, of so many bytes: rows at distances of
-        large powers of two share few of its ways."""
-        step = self.strides[axis]
-        if step is None or self.panel is not None:
-            return 1.0
-        near = np.minimum(1.0, abs(step) * box[..., axis] * self.item / LINE)
-        moved = [row for row in self.dims if row[axis]]
-        if len(moved) == 1 and sum(step != 0 for step in moved[0]) > 1:
-            near = np.minimum(near, self._beyond(moved[0], axis, box))
-        for n, stride in enumerate(self.strides):
-            if n != axis and stride and abs(stride) * self.item >= LINE:
-                near = np.where(box[..., n] > self.rows_in(room, level, abs(stride)), 1.0, near)
-        return near
+    def fresh(
+        self, axes: npt.NDArray[np.int64], boxes: Column, sizes: Column, rooms: Sequence[int]
+    ) -> Column:
+        """The share of lines that are new from one value of an axis to the next, for each of `axes`
+        (-1: of none) with a box of so many values of each axis, of which `sizes` are those of its
+        own: neighbours are in the same lines, and windows overlap, where these stay in a cache of
+        so many bytes, the first one or the second, a row of the answer for each: rows at distances
+        of large powers of two share few of its ways."""
+        found = np.ones((len(rooms), *axes.shape))
+        if self.panel is not None:
+            return found
+        steps = np.array([*(abs(step or 0) for step in self.strides), 0], dtype=np.float64)
+        near = np.minimum(1.0, steps[axes] * sizes * self.item / LINE)
+        for row in self.dims:
+            if sum(step != 0 for step in row) > 1:
+                alone = [sum(bool(other[n]) for other in self.dims) == 1 for n in range(len(row))]
+                own = [abs(step or 0) if one else 0 for step, one in zip(row, alone)]
+                beyond = np.array([*own, 0], dtype=np.float64)[axes]
+                reach = 1 + sum(abs(s) * (boxes[..., n] - 1) for n, s in enumerate(row) if s)
+                near = np.where(beyond > 0, np.minimum(near, beyond * sizes / reach), near)
+        far = [n for n, step in enumerate(self.strides) if step and abs(step) * self.item >= LINE]
+        if far:
+            others, rows = axes[..., None] != far, boxes[..., far]
+            for level, room in enumerate(rooms):
+                most = [self.rows_in(room, level, abs(self.strides[n] or 0)) for n in far]
+                found[level] = np.where(np.any((rows > most) & others, axis=-1), 1.0, near)
+        else:
+            found[:] = near
+        moved = np.array([*(step not in (0, None) for step in self.strides), False])[axes]
+        return np.where(moved, found, 1.0)
 
     def rows_in(self, room: int, level: int, step: int) -> float:
         """How many rows so many elements apart the first or the second cache can hold."""
         if level:
             return self.places(step) * room / WAY
         return SETS // gcd(SETS, step * self.item // LINE) * (room // PAGE)
-
-    def _beyond(self, row: Sequence[int | None], axis: int, box: Column) -> Column:
-        """The share of what boxes reach of a dimension that is new to the next ones of an axis."""
-        reach = 1 + sum(abs(step or 0) * (box[..., n] - 1) for n, step in enumerate(row))
-        return np.asarray(abs(row[axis] or 0) * box[..., axis] / reach)
 
     def apart(self, axis: int) -> bool:
         """Whether neighbours along an axis are in different pages of memory."""

@@ -36,7 +36,10 @@ class Nest:
                 self.loops[node.var.name] = node
                 if node.kind is not ForKind.SERIAL:
                     self.kinds.add(node.kind)
-            elif isinstance(node, Block):
+                self._above[node.body] = node
+                stack.append((node.body, in_block))
+                continue
+            if isinstance(node, Block):
                 self.blocks[node.name] = node
                 self.has_nested_blocks |= in_block
                 if isinstance(node.body, Store) and isinstance(node.init, (Store, NoneType)):

@@ -118,9 +118,10 @@ def run(state: State, name: str, args: dict[str, Any]) -> tuple[State, Any]:
 
 
 def _apply(state: State, name: str, args: dict[str, Any]) -> tuple[State, Any]:
-    signature = _parameters(name)
+    if not _takes_any_number(name):
+        return REGISTRY[name](state, **args)  # type: ignore[no-any-return]
     positional: list[Any] = []
-    for key, parameter in signature.parameters.items():
+    for key, parameter in _parameters(name).parameters.items():
         if key not in args:
             continue
         value = args[key]
@@ -128,9 +129,14 @@ def _apply(state: State, name: str, args: dict[str, Any]) -> tuple[State, Any]:
             positional.extend(value)
         else:
             positional.append(value)
-    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in signature.parameters.values()):
-        return REGISTRY[name](state, *positional)  # type: ignore[no-any-return]
-    return REGISTRY[name](state, **args)  # type: ignore[no-any-return]
+    return REGISTRY[name](state, *positional)  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _takes_any_number(name: str) -> bool:
+    """Whether a primitive has a parameter for any number of arguments."""
+    kinds = [parameter.kind for parameter in _parameters(name).parameters.values()]
+    return inspect.Parameter.VAR_POSITIONAL in kinds
 
 
 def method(

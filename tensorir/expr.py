@@ -338,6 +338,8 @@ def convert(value: ExprLike, like: str | None = None) -> Expr:
     """`value` as an expression; a Python number takes the dtype `like`, or int64/float32/bool."""
     if isinstance(value, Expr):
         return value
+    if type(value) is int and (like is None or like == dt.INDEX):  # nearly all of them
+        return const(value, dt.INDEX)
     if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:  # NumPy scalars
         value = value.item()
     if isinstance(value, bool):

@@ -35,7 +35,11 @@ WAITING = 64
 class Arithmetic(Results):
     """Instructions of a tile and the waits between them."""
 
-    def arithmetic(self) -> Column:
+    def stored(self, work: Column) -> Column:
+        """What all tiles compute, with what it takes to write their results."""
+        return work + self.writing(work)
+
+    def work(self) -> Column:
         """All tiles, one after the other; what is left at the end of an axis counts as it runs, and
         at that of a symbolic one, which may have any, as a whole tile."""
         sizes, spatial = self.tile, self.of.spatial
@@ -54,8 +58,7 @@ class Arithmetic(Results):
             parts.append(part)
         times = np.prod(np.concatenate(counts), axis=1)  # all ends at once: few long columns
         each = times * self.one_tile(np.concatenate(parts))
-        total = np.asarray(sum(each.reshape(len(parts), -1)))
-        return total + self.writing(total)
+        return np.asarray(sum(each.reshape(len(parts), -1)))
 
     def one_tile(self, sizes: Column) -> Column:
         """All terms of the sums of register tiles of these sizes, as many of each plan."""

@@ -7,13 +7,14 @@ switch a term off. Plans are estimated as columns of numbers, all that differ in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
 import numpy as np
 
+from autotune.device import Cpu
 from autotune.estimate.arithmetic import Arithmetic
 from autotune.estimate.copies import Copies
-from autotune.estimate.nests import Facts
+from autotune.estimate.nests import Facts, Packs, Sizes, packs_of, sizes_of
 from autotune.estimate.traffic import Traffic
 from autotune.streams import Column
 from schedule import library
@@ -25,64 +26,78 @@ IN_ORDER = 0.9
 class Estimate(Facts):
     """Of one contraction, for one processor; `constants` are packed ahead of all calls."""
 
+    def __init__(self, c: library.Contraction, cpu: Cpu, constants: Collection[str] = ()) -> None:
+        super().__init__(c, cpu, constants)
+        self._tiles: dict[Hashable, float] = {}
+        """Arithmetic of register tiles: plans for one tile differ in what is around it."""
+
     def cycles(self, plans: Sequence[library.NestPlan]) -> Column:
         """Of the busiest thread, from call to return; one number for each plan."""
-        moved = self._each(plans, self._moving, lambda alike, _: alike.traffic())
-        work = self.arithmetic(plans)
-        return self._each(plans, _around, lambda alike, at: alike.cycles(work[at], moved[at]))
+        if not plans:
+            return np.zeros(0)
+        sizes, packs = sizes_of(self, plans), [packs_of(plan) for plan in plans]
+        added = [step == 0 for step in self.c.result.strides]
+        moving = ((added[plan.lane], plan.depth > 0, plan.ahead) for plan in plans)
+        moved = self._each(sizes, moving, lambda nests, _: nests.traffic())
+        work = self._work(sizes, packs)
+        around = [
+            (p.lane, p.lanes, own, p.pad, p.threads, p.depth, p.ahead)
+            for p, own in zip(plans, packs)
+        ]
+        return self._each(sizes, around, lambda nests, at: nests.cycles(work[at], moved[at]))
 
     def arithmetic(self, plans: Sequence[library.NestPlan]) -> Column:
         """The same without memory: the register tiles, one after the other, of one thread."""
-        return self._each(plans, self._computing, lambda alike, _: alike.arithmetic())
+        if not plans:
+            return np.zeros(0)
+        sizes = sizes_of(self, plans)
+        work = self._work(sizes, [packs_of(plan) for plan in plans])
+        stored = [(plan.lane, plan.lanes, plan.depth) for plan in plans]
+        return self._each(sizes, stored, lambda nests, at: nests.stored(work[at]))
 
-    def _computing(self, plan: library.NestPlan) -> Hashable:
-        """What arithmetic depends on besides sizes: the order of loops is none of it, unless it has
-        to ask for padding; and the rows of a tile count by what they share, not by their number."""
-        shared = plan.shared_steps(self.c) if plan.flat == "shifts" else ()
-        order = plan.order if plan.pad == "inline" else ()
-        tile = (plan.lane, plan.lanes, plan.pad, plan.flat, plan.depth, plan.written)
-        terms = plan.steps, shared, plan.apart, plan.chained
-        return tile, _packs(plan), terms, order, plan.ahead
-
-    def _moving(self, plan: library.NestPlan) -> Hashable:
-        """What traffic depends on besides sizes and the order of loops: many plans that compute
-        otherwise move the same."""
-        step = self.c.result.strides[plan.lane]
-        kind = step if step in (0, 1) else None  # added, as they are, or turned
-        steps = plan.steps if plan.packs else ()  # the order of panels
-        return kind, _packs(plan), steps, plan.depth > 0, plan.ahead
+    def _work(self, sizes: Sizes, packs: Sequence[Packs]) -> Column:
+        """What register tiles compute, each of which is asked for once. The order of loops is none
+        of it, nor are tasks, unless it has to ask for padding; and the rows of a tile count by what
+        they share, not by their number."""
+        asked: dict[Hashable, dict[Hashable, int]] = {}
+        keys = []
+        for at, (plan, own) in enumerate(zip(sizes.plans, packs)):
+            shared = plan.shared_steps(self.c) if plan.flat == "shifts" else ()
+            inline = plan.pad == "inline"
+            tile = (plan.lane, plan.lanes, inline, plan.flat, plan.depth, plan.written)
+            terms = plan.steps, shared, plan.apart, plan.chained
+            kind = (tile, own, terms, plan.order if inline else (), plan.ahead)
+            key = (kind, plan.tile, plan.task if inline else ())
+            keys.append(key)
+            if key not in self._tiles:
+                asked.setdefault(kind, {}).setdefault(key, at)
+        for alike in asked.values():
+            some = sizes.some([*alike.values()])
+            self._tiles.update(zip(alike, _Nests(self, some).work().tolist()))
+        return np.array([self._tiles[key] for key in keys])
 
     def _each(
         self,
-        plans: Sequence[library.NestPlan],
-        key: Callable[[library.NestPlan], Hashable],
+        sizes: Sizes,
+        keys: Iterable[Hashable],
         of: Callable[[_Nests, list[int]], Column],
     ) -> Column:
-        """A number for each plan, of all with one `key` at once; `of` gets their places too."""
+        """A number for each plan, of all with one key at once; `of` gets their places too."""
         groups: dict[Hashable, list[int]] = {}
-        for at, plan in enumerate(plans):
-            groups.setdefault(key(plan), []).append(at)
-        found = np.zeros(len(plans))
+        for at, key in enumerate(keys):
+            groups.setdefault(key, []).append(at)
+        found = np.zeros(len(sizes.plans))
         for places in groups.values():
-            found[places] = of(_Nests(self, [plans[at] for at in places]), places)
+            found[places] = of(_Nests(self, sizes.some(places)), places)
         return found
-
-
-def _around(plan: library.NestPlan) -> Hashable:
-    """What the rest depends on besides sizes: threads, and what is copied ahead."""
-    return plan.lane, plan.lanes, _packs(plan), plan.pad, plan.threads, plan.depth, plan.ahead
-
-
-def _packs(plan: library.NestPlan) -> tuple[tuple[int, int], ...]:
-    return tuple((p.operand, p.axis) for p in plan.packs)
 
 
 class _Nests(Arithmetic, Traffic, Copies):
     """The whole time of plans that differ in sizes only."""
 
     def cycles(self, work: Column, moved: Column) -> Column:
-        """Of what is computed and what is moved."""
-        costs = self.cpu.costs
+        """Of what tiles compute and what is moved."""
+        costs, work = self.cpu.costs, self.stored(work)
         share = np.where(self.in_order(), IN_ORDER, costs.hidden)
         hidden = share * np.minimum(work, moved)
         time = (work + moved - hidden + self.stalls()) * self.share() + self.starts()

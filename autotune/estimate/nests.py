@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -65,21 +66,49 @@ class Facts:
         return self.c.operands[operand].buffer in self.constants
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """Tiles and tasks of some plans, each a row of values of the spatial axes; `tall` are the tiles
+    without their lanes."""
+
+    plans: Sequence[library.NestPlan]
+    tile: Column
+    task: Column
+    tall: Column
+
+    def some(self, places: list[int]) -> Sizes:
+        """Those of the plans at some places."""
+        own = [self.plans[at] for at in places]
+        return Sizes(own, self.tile[places], self.task[places], self.tall[places])
+
+
+def sizes_of(of: Facts, plans: Sequence[library.NestPlan]) -> Sizes:
+    """The tiles and tasks of plans for one contraction."""
+    tile = np.array([each.tile for each in plans], dtype=np.float64)
+    tall = tile.copy()
+    tall[np.arange(len(plans)), [each.lane for each in plans]] = 1
+    return Sizes(plans, tile, np.minimum([each.task for each in plans], of.spatial), tall)
+
+
+Packs = tuple[tuple[int, int], ...]
+"""Operands that are packed, each with the axis of its panels."""
+
+
+def packs_of(plan: library.NestPlan) -> Packs:
+    """Those of a plan."""
+    return tuple([(p.operand, p.axis) for p in plan.packs])
+
+
 class Alike:
     """Plans that differ in sizes of tiles and tasks only, as far as what is asked of them goes;
     for that the first one stands for all."""
 
-    def __init__(self, of: Facts, plans: Sequence[library.NestPlan]) -> None:
-        self.of, self.plans, self.c, self.cpu = of, plans, of.c, of.cpu
-        self.plan = plan = plans[0]
-        self.tile = np.array([each.tile for each in plans], dtype=np.float64)
-        self.task = np.minimum([each.task for each in plans], of.spatial)
-        self.tall = self.tile.copy()
-        """The same tiles without lanes."""
-        self.tall[np.arange(len(plans)), [each.lane for each in plans]] = 1
+    def __init__(self, of: Facts, sizes: Sizes) -> None:
+        self.of, self.plans, self.c, self.cpu = of, sizes.plans, of.c, of.cpu
+        self.tile, self.task, self.tall = sizes.tile, sizes.task, sizes.tall
+        self.plan = plan = sizes.plans[0]
         self.added = of.c.result.strides[plan.lane] == 0  # lanes are sums of one result
-        self.turned = of.c.result.strides[plan.lane] not in (0, 1)
-        self.streams = self.read()
+        self.streams = self.read(plan)
 
     def share(self) -> Column:
         """The part of the work that the busiest thread has."""
@@ -94,14 +123,14 @@ class Alike:
         surely = np.prod(np.ceil(self.of.spatial / self.task)[:, known], axis=1)
         return part * np.where(surely < self.cpu.threads, UNSURE, 1.0)
 
-    def read(self) -> list[Stream]:
-        """The operands as the nests read them."""
+    def read(self, plan: library.NestPlan) -> list[Stream]:
+        """The operands as a nest reads them, and those that pack as it does."""
         found, extents = list(self.of.plain), self.of.extents
-        for pack in self.plan.packs:
+        for pack in plan.packs:
             old = found[pack.operand]
             strides: list[int | None] = [0] * len(extents)
             strides[pack.axis] = step = 1
-            for n in reversed(self.plan.steps):
+            for n in reversed(plan.steps):
                 if old.moves(n):
                     strides[n] = step
                     step *= extents[n]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
 from autotune.device import Cpu
-from autotune.estimate.nests import Alike
+from autotune.estimate.nests import Alike, Packs, packs_of
 from autotune.estimate.varied import varied
 from autotune.streams import GAPLESS, LINE, PAGE, Column, Stream, stays
 from schedule import library
@@ -23,7 +23,8 @@ BEYOND = 4
 
 
 class Traffic(Alike):
-    """What comes from behind each cache, and how it is hidden."""
+    """What comes from behind each cache, and how it is hidden: of plans that pack operands, and
+    turn results, each in its own way."""
 
     def traffic(self) -> Column:
         """Cycles for the lines that come from behind each cache."""
@@ -32,8 +33,8 @@ class Traffic(Alike):
 
     def lines(self) -> list[Column]:
         """How many come from behind each cache."""
-        of, plan = self.of, self.plan
-        streams = [*self.streams, of.result]
+        of = self.of
+        places, streams, used = self.read_by_each()
         axes, times = self.loops()
         count, depths = len(self.tile), len(axes) + 1
         factors = np.ones((depths, count, len(of.extents)))
@@ -46,33 +47,28 @@ class Traffic(Alike):
         runs = np.stack([p.run for p in pieces]).reshape(shape)
         whole = np.concatenate([runs[:, :1], runs[:, :-1]], axis=1).reshape(len(streams), -1)
         each = [p.lines(s.item, run) for p, s, run in zip(pieces, streams, whole)]
-        lines = np.stack(each).reshape(shape)
-        crowded = np.stack([p.crowded(s.item) for p, s in zip(pieces, streams)]).reshape(shape)
+        lines = np.where(used, np.stack(each).reshape(shape), 0.0)
+        each = [p.crowded(s.item) for p, s in zip(pieces, streams)]
+        crowded = np.where(used, np.stack(each).reshape(shape), 0.0)
         counts = np.concatenate([np.ones((1, count)), times])
         before = np.cumprod(counts, axis=0)
         around = np.concatenate([np.full((1, count), -1), axes])
-        fresh = np.ones((2, *shape))  # in the first cache, and in those behind it
-        for axis in (*plan.steps, *plan.order):
-            at = around == axis
-            box, least = boxes[at], 1 / counts[at]
-            for n, stream in enumerate(streams):
-                if stream.moves(axis):
-                    for level, (room, _) in enumerate(self.cpu.caches[:2]):
-                        new = stream.fresh(axis, box, room, level)
-                        fresh[level, n][at] = np.maximum(new, least)
+        own = np.take_along_axis(boxes, around[..., None], axis=2)[..., 0]
+        rooms = [room for room, _ in self.cpu.caches[:2]]  # the first cache, and those behind it
+        new = np.stack([s.fresh(around, boxes, own, rooms) for s in streams], axis=1)
+        fresh = np.maximum(new, 1 / counts)
         come = np.zeros(shape)  # if boxes below stay in a cache
         beside = np.ones((len(streams), 1, count))
         for n, stream in enumerate(streams):
             moved = np.array([*map(stream.moves, range(len(of.extents))), True])[around]
             come[n] = lines[n] * before / np.where(moved, 1.0, counts)
-            come[n] *= self.gapless(stream, axes, times)
+            come[n] *= self.gapless(places[n], stream, axes, times)
             beside[n] = self.beside(stream)
-        if self.turned:
-            self.in_panels(lines[-1], come[-1], boxes)
+        self.in_panels(lines[-1], come[-1], boxes)
         come[:, 0] = 0.0  # all of it is there
-        found, used = [], lines.sum(axis=0, keepdims=True) * LINE
+        found, held = [], lines.sum(axis=0, keepdims=True) * LINE
         for level, (size, _) in enumerate(self.cpu.caches):
-            kept = stays(np.maximum(used, crowded) if level == 1 else used, size)
+            kept = stays(np.maximum(held, crowded) if level == 1 else held, size)
             kept[:, -1] = 1.0
             missed = np.ones_like(kept)
             np.cumprod(1 - kept[:, :-1], axis=1, out=missed[:, 1:])
@@ -83,6 +79,26 @@ class Traffic(Alike):
             new = fresh[min(level, 1)]
             found.append((missed * kept * come * new * far).sum(axis=(0, 1)))
         return found
+
+    def read_by_each(self) -> tuple[list[int], list[Stream], npt.NDArray[np.bool_]]:
+        """What the plans read, and the result: places among the operands, each way in which some
+        read one, and which of them do."""
+        ways: dict[tuple[object, ...], tuple[int, Stream, list[int]]] = {}
+        alike: dict[tuple[tuple[int, ...], Packs], list[int]] = {}
+        for at, plan in enumerate(self.plans):
+            alike.setdefault((plan.steps if plan.packs else (), packs_of(plan)), []).append(at)
+        for (steps, packs), rows in alike.items():
+            axes = dict(packs)
+            for n, stream in enumerate(self.read(self.plans[rows[0]])):
+                key = (n, axes.get(n), steps if n in axes else ())
+                ways.setdefault(key, (n, stream, []))[2].extend(rows)
+        found = sorted(ways.values(), key=lambda way: way[0])
+        used = np.zeros((len(found) + 1, 1, len(self.plans)), dtype=bool)
+        for at, (_, _, rows) in enumerate(found):
+            used[at, :, rows] = True
+        used[-1] = True
+        streams = [*(stream for _, stream, _ in found), self.of.result]
+        return [*(n for n, _, _ in found), len(self.c.operands)], streams, used
 
     def loops(self) -> tuple[npt.NDArray[np.int64], Column]:
         """The axes and iterations of all loops, outermost first: over tasks, tiles and steps, and
@@ -97,7 +113,8 @@ class Traffic(Alike):
         terms = np.empty((len(plan.steps), count), dtype=np.int64)
         for places in alike.values():
             first = self.plans[places[0]]
-            tiles = sorted(first.order, key=lambda n: self.turned and n != first.lane)
+            turned = of.c.result.strides[first.lane] not in (0, 1)
+            tiles = sorted(first.order, key=lambda n: turned and n != first.lane)
             nested = (first.order_of_tasks(of.c), tiles, first.order)
             axes[:, :, places] = np.array(nested)[:, :, None]
             terms[:, places] = np.array(first.steps)[:, None]
@@ -116,19 +133,22 @@ class Traffic(Alike):
         )  # fmt: skip
 
     def in_panels(self, lines: Column, come: Column, boxes: Column) -> None:
-        """The lines of a result that is turned, by depth: its tiles are side by side in a panel of
-        the lanes of one, of a task, and go to their places when all of them are there."""
-        panel = len(self.c.spatial) + 1
-        come[panel:] = come[panel]
-        elements = boxes[panel + 1 :, :, list(self.c.spatial)].prod(axis=2)
-        lines[panel + 1 :] = elements * self.of.result.item / LINE
+        """The lines of results that are turned, by depth: their tiles are side by side in a panel
+        of the lanes of one, of a task, and go to their places when all of them are there."""
+        panel, strides = len(self.c.spatial) + 1, self.c.result.strides
+        turned = [at for at, each in enumerate(self.plans) if strides[each.lane] not in (0, 1)]
+        come[panel:, turned] = come[panel, turned]
+        elements = boxes[panel + 1 :, turned][..., list(self.c.spatial)].prod(axis=2)
+        lines[panel + 1 :, turned] = elements * self.of.result.item / LINE
 
-    def gapless(self, stream: Stream, axes: npt.NDArray[np.int64], times: Column) -> Column:
+    def gapless(
+        self, operand: int, stream: Stream, axes: npt.NDArray[np.int64], times: Column
+    ) -> Column:
         """The share of the time of lines that is left where loops, outermost first, read a stream
         from one element to the next, or it is asked for ahead. Sums in registers take their terms
         from apart."""
         run, ends = np.ones(len(self.tile)), np.zeros(len(self.tile), dtype=bool)
-        if not self.added and any(self.streams[n] is stream for n, _ in self.plan.ahead):
+        if not self.added and any(n == operand for n, _ in self.plan.ahead):
             return run * GAPLESS
         if not self.plan.depth:
             return run
@@ -176,13 +196,27 @@ def far_operands(c: library.Contraction, cpu: Cpu, times: int = 1) -> list[int]:
     return [n for n, size in enumerate(held) if size > room]
 
 
-def with_requests(c: library.Contraction, cpu: Cpu, plan: library.NestPlan) -> library.NestPlan:
-    """The nest that asks ahead for operands that the second cache does not hold, if that pays, and
-    by far where the processor is in time: it is late where elements are converted or rows of a tile
-    share them."""
-    found, asked = [], set()
+def with_requests(
+    c: library.Contraction, cpu: Cpu, plans: Iterable[library.NestPlan]
+) -> Iterator[library.NestPlan]:
+    """The nests, each as it asks ahead for operands that the second cache does not hold."""
     far = far_operands(c, cpu)
     in_time = far_operands(c, cpu, BEYOND) if far else []
+    for plan in plans:
+        ahead = _requests(c, cpu, plan, far, in_time) if far else ()
+        yield varied(plan, ahead=ahead) if ahead != plan.ahead else plan
+
+
+def _requests(
+    c: library.Contraction,
+    cpu: Cpu,
+    plan: library.NestPlan,
+    far: Sequence[int],
+    in_time: Sequence[int],
+) -> tuple[tuple[int, int], ...]:
+    """What a nest asks ahead for of operands that are `far`, if that pays; and by far where the
+    processor is `in_time`: it is late where elements are converted or rows of a tile share them."""
+    found, asked = [], set()
     for n in far:
         o = c.operands[n]
         if None in o.shape or o.buffer in asked or not _can_ask(c, plan, n):
@@ -195,7 +229,7 @@ def with_requests(c: library.Contraction, cpu: Cpu, plan: library.NestPlan) -> l
         if uses > 1 or o.converted or n in in_time:
             asked.add(o.buffer)  # once, however many of its elements a term reads
             found.append((n, AHEAD if uses == 1 else AHEAD // 2))
-    return varied(plan, ahead=tuple(found))
+    return tuple(found)
 
 
 def asking(

@@ -71,7 +71,9 @@ class _Windows:
     left: tuple[Mapping[Var, _Window], ...]
 
 
-def _windows(block: Block) -> _Windows:
+def _windows(block: Block, rounds: bool) -> _Windows:
+    """Those of a sum of floats, which `rounds`, or of what does not; Mismatch where there are none.
+    What is quick to see is asked first: the reductions of every program are tried."""
     found = combiner_of(block) if isinstance(block.body, Store) else None
     what = f"block {block.name!r} is no sum, maximum or minimum of one value"
     require(found is not None and len(found.ops) == 1 and block.predicate is TRUE, what)
@@ -83,6 +85,8 @@ def _windows(block: Block) -> _Windows:
     term = sides[1 - sides.index(old)]
     empty = found.start[0] is neutral(op, term.dtype)
     require(empty, f"block {block.name!r} starts from {found.start[0]!r}")
+    floats = op == "+" and dt.is_float(term.dtype)
+    require(floats == rounds, f"block {block.name!r} is {'a' if floats else 'no'} sum of floats")
     spatial, reduced = (variables_of(block, k) for k in (IterKind.SPATIAL, IterKind.REDUCE))
     own = tuple(i for i in store.indices if isinstance(i, Var))
     apart = f"block {block.name!r} stores elsewhere than at its variables"
@@ -187,8 +191,9 @@ def _ways(op: str, count: int) -> Iterator[tuple[int, int, int, int]]:
 
 def _depends_on_place(term: Expr, window: _Window) -> bool:
     """Whether the variables of a window say by its place alone what a term is."""
-    if 1 not in window.steps.values():
-        return False
+    read = {index for load in loads(term) for index in load.indices}
+    if 1 not in window.steps.values() or not read.isdisjoint(window.steps):
+        return False  # what is read at one of them alone, as weights are, has other places too
     moved = substitute(term, window.at(window.place({var: var for var in window.steps})))
     return _ordered(moved) is _ordered(term)
 
@@ -251,10 +256,7 @@ def _stages(found: _Windows, given: Sequence[Tensor], name: str) -> Tensor:
 
 def _algorithm(name: str, about: str, rounds: bool) -> Algorithm:
     def recognise(func: PrimFunc, block: Block) -> Alternative:
-        found = _windows(block)
-        floats = found.op == "+" and dt.is_float(found.term.dtype)
-        other = f"block {block.name!r} is {'a' if floats else 'no'} sum of floats"
-        require(floats == rounds, other)
+        found = _windows(block, rounds)
 
         def compute(given: Sequence[Tensor], names: Sequence[str]) -> Sequence[Tensor]:
             return [_stages(found, given, names[0])]

@@ -36,6 +36,13 @@ def elements(steps, box, begins=(0, 0, 0)):
 orders = st.permutations([0, 1, 2])
 
 
+def fresh(s, axis, size, room=ROOM):
+    """What is new from one box to the next along an axis, in the first cache and in the second."""
+    box = np.array([size], dtype=np.float64)
+    found = s.fresh(np.array([axis]), box, box[:, axis], [room, room])
+    return found[:, 0]
+
+
 @given(pairs, boxes, orders)
 def test_a_box_of_windows_has_each_element_once(rows, box, order):
     s, size = stream(rows, 256, order), [box[n] for n in order]
@@ -51,7 +58,7 @@ def test_a_box_of_windows_has_each_element_once(rows, box, order):
 def test_what_comes_next_along_windows_is_what_they_did_not_reach(rows, box, order, moved):
     s, size = stream(rows, 256, order), [box[n] for n in order]
     axis = order.index(moved)
-    new = float(np.asarray(s.fresh(axis, np.array(size, dtype=np.float64), ROOM, 0)))
+    new = float(fresh(s, axis, size)[0])
     begins = [size[n] if n == axis else 0 for n in range(3)]
     here, there = elements(s.strides, size), elements(s.strides, size, begins)
     share = len(there - here) / len(there)
@@ -64,7 +71,8 @@ def test_windows_of_rows_that_leave_the_first_cache_stay_in_the_second():
     """Rows 1 KiB apart share an eighth of the sets of the one, and of each page of the other."""
     s = stream((1, 1), 256, [0, 1, 2])
     for rows, first in ((30, 1 / 30), (34, 1.0)):
-        box = np.array([1.0, rows, 16])
-        assert s.fresh(0, box, 8 * PAGE, 0) == pytest.approx(first)
-        assert s.fresh(0, box, 8 * WAY, 1) == pytest.approx(1 / rows)
-        assert s.fresh(0, box, 1 << 8, 1) == 1.0
+        box = (1, rows, 16)
+        assert fresh(s, 0, box, 8 * PAGE)[0] == pytest.approx(first)
+        assert fresh(s, 0, box, 8 * WAY)[1] == pytest.approx(1 / rows)
+        assert fresh(s, 0, box, 1 << 8)[1] == 1.0
+        assert np.all(fresh(s, -1, box) == 1.0), "of no axis"

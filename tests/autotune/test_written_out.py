@@ -12,6 +12,7 @@ from contraction_programs import conv
 from autotune.device import Cpu
 from autotune.estimate.arithmetic import WAITING
 from autotune.estimate.estimate import Estimate, _Nests
+from autotune.estimate.nests import sizes_of
 from autotune.estimate.varied import varied
 from autotune.rules.group import find_groups
 from autotune.rules.inlined import inline_stages
@@ -81,12 +82,17 @@ def loads(c, plan, operand, room):
     return count
 
 
+def _nests(c, plan):
+    estimate = Estimate(c, CPU)
+    return _Nests(estimate, sizes_of(estimate, [plan]))
+
+
 @pytest.mark.parametrize("flat", WAYS)
 @pytest.mark.parametrize("form", FORMS)
 def test_loads_are_those_of_registers_that_keep_what_was_used_last(form, flat):
     for rows in (1, 2, 3, 6):
         c, plan = written(FORMS[form](), rows, flat)
-        nests = _Nests(Estimate(c, CPU), [plan])
+        nests = _nests(c, plan)
         for operand in range(len(c.operands)):
             for room in (0, 1, 3, 8, 20, 1000):
                 found, once = nests.loaded(operand, nests.tile, np.array([float(room)]))
@@ -101,7 +107,7 @@ def test_sums_wait_for_each_other_as_far_as_operations_can_wait_for_them():
     for terms in (3, 9, 33):
         c, plan = written(banded(terms), 4, "rows")
         alone, together, shifted = (
-            float(_Nests(Estimate(c, CPU), [each]).chains(np.array([4.0]), np.array([2.0]))[0])
+            float(_nests(c, each).chains(np.array([4.0]), np.array([2.0]))[0])
             for each in (varied(plan, flat="single"), plan, varied(plan, flat="shifts"))
         )
         chain = terms * CPU.costs.latency
