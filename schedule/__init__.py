@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tensorir import lazy_names
 
 if TYPE_CHECKING:
+    from schedule.analysis.shared_parts import shared_parts as shared_parts
     from schedule.debug.minimize import minimize as minimize
     from schedule.debug.validate import MiscompiledError as MiscompiledError
     from schedule.errors import Refusal as Refusal
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = lazy_names(
     __name__,
     {
+        "schedule.analysis.shared_parts": "shared_parts",
         "schedule.errors": "Refusal ScheduleError",
         "schedule.library.tensorized_matmul": "TensorizedMatmul tensorized_matmul",
         "schedule.debug.minimize": "minimize",

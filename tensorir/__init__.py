@@ -255,6 +255,7 @@ if TYPE_CHECKING:
     from tensorir.visit import variables as variables
     from tensorir.visit import walk as walk
     from tensorir.visit import walk_exprs as walk_exprs
+    from tensorir.visit import walk_places as walk_places
     from tensorir.written import too_large as too_large
 
 __all__ = lazy_names(
@@ -357,7 +358,7 @@ __all__ = lazy_names(
         "tensorir.visit": (
             "blocks certain_loads child_stmts children loads map_children map_exprs map_iter "
             "map_loads numbers_of stmt_exprs substitute substitute_stmt transform variables "
-            "walk walk_exprs"
+            "walk walk_exprs walk_places"
         ),
         "tensorir.written": "too_large",
     },

@@ -103,6 +103,20 @@ def walk_exprs(
                 stack.append(child)
 
 
+def walk_places(e: Expr, into: Callable[[Expr], bool]) -> Iterator[tuple[Expr, tuple[int, ...]]]:
+    """`e` and its subexpressions, each once, parents before children, with the first place of each:
+    which operand of `e`, which operand of that, and so on. Only the parts of those for which `into`
+    holds are looked at."""
+    places: dict[Expr, tuple[int, ...]] = {e: ()}
+    pending = [e]
+    for node in pending:  # which grows
+        yield node, places[node]
+        for n, part in enumerate(node.operands if into(node) else ()):
+            if part not in places:
+                places[part] = (*places[node], n)
+                pending.append(part)
+
+
 def numbers_of(e: Expr) -> Iterator[Expr]:
     """The largest parts of a value that are computed of variables alone, without constants."""
 

@@ -81,7 +81,7 @@ def sketches_of(
     if not all(instances(base.state.block(name)) for name in base.get_blocks()):
         yield sketch_of(base, (), many, start.name)  # a stage has no elements: nothing to gain
         return
-    before += [rules.prepare(base, device, kept)] if rules.prepare is not None else []
+    before += [prepare(base, device, kept) for prepare in rules.prepare]
     groups = find_groups(base, kept)
     if rules.bound is not None and most < inf:
         known = sum(plan.estimate() or 0.0 for plan in own)  # others take some time as well

@@ -11,14 +11,17 @@ from autotune.rules.group import (
     in_scan,
     instances,
     is_padding,
+    lane_of,
     needed,
     operations,
+    size,
     stores_at_variables,
 )
-from schedule import Schedule
+from schedule import Schedule, shared_parts
 from tensorir import (
     Block,
     Call,
+    Device,
     IterKind,
     Select,
     body_loads,
@@ -30,6 +33,9 @@ from tensorir import (
 
 MOST_COPIED = 16
 """Operations that inlining a stage may repeat in each instance of what reads it."""
+
+ROWS_SHARING = 32
+"""Rows from which on what they have in common is computed once, in a nest of its own."""
 
 
 def is_cheap(block: Block) -> bool:
@@ -106,15 +112,11 @@ def _copied(
     copies: Callable[[Schedule, Block, Block], float] | None,
 ) -> bool:
     """Whether a stage is too long to be computed in each place where a user reads it."""
-    places, most = float(_reads(user, block)), MOST_COPIED / max(1, operations(block))
+    reads = sum(load.buffer in written(block) for load in body_loads(user))
+    places, most = float(reads), MOST_COPIED / max(1, operations(block))
     if places - 1 > most and copies is not None and not user.is_reduction:
         places = min(places, copies(sch, user, block))
     return places - 1 > most
-
-
-def _reads(user: Block, block: Block) -> int:
-    """In how many places one instance of `user` reads what `block` makes."""
-    return sum(load.buffer in written(block) for load in body_loads(user))
 
 
 def _reads_reduction(sch: Schedule, name: str, rows: bool) -> bool:
@@ -163,4 +165,19 @@ def bring_forward(sch: Schedule) -> Refused:
             if name not in needed(sch, stage):
                 own = refused.setdefault(str(stage), {})
                 attempt(own, f"{stage!r} before {name!r}", sch.run_before, stage, name)
+    return refused
+
+
+def share_parts(sch: Schedule, device: Device, kept: Collection[str] = ()) -> Refused:
+    """Let stages of their own make what many rows of an elementwise stage have in common, if that
+    takes calls or quotients, as the factors of a normalisation along channels: lanes would compute
+    it again for each row. Returns the stages of which that is refused, `kept` ones aside."""
+    refused: Refused = {}
+    for name in sch.get_blocks():
+        block = sch.state.block(name)
+        lane = None if name in kept or block.is_reduction else lane_of(block)
+        if lane is not None and not in_scan(sch, block):
+            for part, place in shared_parts(block, lane, ROWS_SHARING, size):
+                own = refused.setdefault(str(name), {})
+                attempt(own, f"{part!r} ahead of rows", sch.cache_value, name, place)
     return refused

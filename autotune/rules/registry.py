@@ -9,6 +9,7 @@ from typing import Any
 
 from autotune.rules.chain import chain_plans
 from autotune.rules.contraction import contraction_plans, least_cycles
+from autotune.rules.inlined import share_parts
 from autotune.rules.moved import moved_plans
 from autotune.rules.plan import Plan
 from autotune.rules.scan import lay_out_states, scan_plans
@@ -40,8 +41,8 @@ class Rules:
     copies    from the device, a schedule and two blocks: how often the first one computes elements
               of the second one that is inlined into it
     anywhere  whether `rest` takes stages that store elsewhere than at their variables
-    prepare   from a schedule, the device and what `stages` take: what is done before groups are
-              found; returns the blocks for which primitives refuse that, and for each what, and why
+    prepare   from a schedule, the device and what `stages` take: each is done before groups are
+              found; they return the blocks for which primitives refuse that, with what, and why
     finish    from a schedule and the device: what is done to it after all plans; returns what
               primitives refuse of that, and why
     least     from a schedule, groups of it, the device and cycles that are enough: cycles that
@@ -57,7 +58,7 @@ class Rules:
     stages: list[Rule] = field(default_factory=list)
     copies: Callable[..., float] | None = None
     anywhere: bool = False
-    prepare: Callable[..., Mapping[str, dict[str, str]]] | None = None
+    prepare: list[Callable[..., Mapping[str, dict[str, str]]]] = field(default_factory=list)
     finish: Callable[..., Mapping[str, str]] | None = None
     least: Callable[..., float] | None = None
     general: Callable[..., Plan] | None = None
@@ -101,7 +102,7 @@ RULES: dict[str, Rules] = {
         rest=spatial_plans,
         copies=copies,
         anywhere=True,
-        prepare=lay_out_states,
+        prepare=[share_parts, lay_out_states],
         finish=_later("autotune.rules.together:run_together"),
         least=least_cycles,
         general=_later("autotune.rules.nests:nests_plan"),
@@ -119,7 +120,7 @@ RULES: dict[str, Rules] = {
             _later("autotune.rules.gpu.turned:turned_plans"),
         ],
         rest=_later("autotune.rules.gpu.elementwise:elementwise_plans"),
-        prepare=_later("autotune.rules.gpu.placed:in_place"),
+        prepare=[_later("autotune.rules.gpu.placed:in_place")],
         finish=_later("autotune.rules.gpu.together:run_together"),
         least=_later("autotune.rules.gpu.product:least_cycles"),
     ),

@@ -16,7 +16,6 @@ from tensorir import (
     INTRINS,
     Block,
     Buffer,
-    Expr,
     For,
     Load,
     Store,
@@ -26,6 +25,7 @@ from tensorir import (
     known_algorithms,
     variables,
     walk,
+    walk_places,
 )
 
 Args = tuple[Any, ...]
@@ -175,20 +175,10 @@ def cache_value(state: State) -> Iterator[Args]:
         node = state.block(name)
         own = {it.var for it in node.iters}
         if isinstance(node.body, Store):
-            for value, part in _operations(node.body.value).items():
-                if not own <= variables(value):
+            for value, part in walk_places(node.body.value, lambda e: not isinstance(e, Load)):
+                operation = value.operands and not isinstance(value, Load)
+                if operation and not own <= variables(value):
                     yield name, list(part)
-
-
-def _operations(value: Expr) -> dict[Expr, tuple[int, ...]]:
-    """The operations in a value, each with the first place of it."""
-    found: dict[Expr, tuple[int, ...]] = {}
-    pending: list[tuple[Expr, tuple[int, ...]]] = [(value, ())]
-    for part, place in pending:
-        if part.operands and not isinstance(part, Load) and part not in found:
-            found[part] = place
-            pending += [(each, (*place, n)) for n, each in enumerate(part.operands)]
-    return found
 
 
 @lru_cache(maxsize=256)

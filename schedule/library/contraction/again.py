@@ -8,7 +8,7 @@ from schedule.errors import Refusal
 from schedule.library.contraction.axes import Contraction, Operand
 from schedule.library.contraction.places import store_of
 from schedule.schedule import Schedule
-from tensorir import Block, Load, Select, Store, Var, body_loads, int_value, variables, walk_exprs
+from tensorir import Block, Load, Select, Store, Var, body_loads, int_value, variables, walk_places
 
 
 def with_own_buffer(sch: Schedule, c: Contraction, operand: int) -> Operand:
@@ -57,11 +57,8 @@ def read_apart(sch: Schedule, block: str, load: Load) -> str:
 def _place(node: Block, load: Load) -> list[int]:
     store = node.body
     assert isinstance(store, Store)
-    found = {store.value: list[int]()}
-    for e in walk_exprs(store.value, into=lambda e: not isinstance(e, Load)):
+    for e, place in walk_places(store.value, into=lambda e: not isinstance(e, Load)):
         keeps = isinstance(e, Select) and load in {e.a, e.b} and variables(e) == variables(load)
         if e is load or (keeps and [x.has_loads for x in e.operands].count(True) == 1):
-            return found[e]
-        for n, part in enumerate(e.operands):
-            found.setdefault(part, [*found[e], n])
+            return list(place)
     raise AssertionError(f"{node.name} does not read {load!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -15,7 +15,7 @@ from schedule.library.contraction.places import store_of
 from schedule.library.contraction.plain import in_axes
 from schedule.library.contraction.plan import NestPlan, Pack
 from schedule.schedule import Schedule
-from tensorir import Buffer, Cpu, Device, Load, Var, body_loads, int_value, variables
+from tensorir import Cpu, Device, body_loads, int_value, variables
 
 SYMBOLIC = 256
 """The extent assumed for symbolic axes."""
@@ -102,20 +102,12 @@ def _cycles(c: Contraction, option: Ahead, device: Device, constants: Collection
     return alone / device.threads + costs.start * len(parts) if threads and alone else alone
 
 
-def _as_written(c: Contraction, device: Device) -> Iterator[Ahead]:
-    if device.kind == "cpu" and _parts(c, -1):
-        yield -1, _pays(c, -1, device)
-
-
-def _taken_apart(c: Contraction, device: Device) -> Iterator[Ahead]:
-    for apart in groupings(c)[1:] if device.kind == "cpu" else ():
-        if apart is not None and _parts(c, apart):
-            yield apart, _pays(c, apart, device)
-
-
-def _pays(c: Contraction, apart: int, device: Device) -> bool:
-    """Whether it is faster that threads share what is computed ahead."""
-    return _cycles(c, (apart, True), device, ()) < _cycles(c, (apart, False), device, ())
+def _options(c: Contraction, device: Device, ways: Sequence[int | None]) -> Iterator[Ahead]:
+    """Those ways to take products apart that give parts, and whether it is faster that threads
+    share what is computed ahead."""
+    for way in ways if device.kind == "cpu" else ():
+        if way is not None and _parts(c, way):
+            yield way, _cycles(c, (way, True), device, ()) < _cycles(c, (way, False), device, ())
 
 
 def _made(sch: Schedule, c: Contraction, option: Ahead) -> Contraction:
@@ -149,8 +141,10 @@ def values_apart(
 def in_order(sch: Schedule, block: str) -> None:
     """Lay a part out, and compute it, in the order of the largest buffer that it reads."""
     store, node = store_of(sch, block), sch.state.block(block)
-    largest = max(body_loads(node), key=lambda load: _elements(load.buffer))
-    order = sorted(range(len(node.iters)), key=lambda n: _place(largest, node.iters[n].var))
+    sizes = {x: prod(int_value(n) or SYMBOLIC for n in x.buffer.shape) for x in body_loads(node)}
+    places = [*map(variables, max(sizes, key=sizes.__getitem__).indices)]
+    first = [[n for n, used in enumerate(places) if it.var in used][:1] for it in node.iters]
+    order = sorted(range(len(node.iters)), key=first.__getitem__)
     if order != sorted(order):
         names = [f"d{n}" for n in range(len(order))]
         text = f"{', '.join(names)}: {', '.join(names[n] for n in order)}"
@@ -175,14 +169,6 @@ def _by_threads(sch: Schedule, block: str, threads: bool) -> None:
         sch.parallel(own[0] if len(own) == 2 else sch.fuse(*own[:-1]))
 
 
-def _elements(buffer: Buffer) -> int:
-    return prod(int_value(size) or SYMBOLIC for size in buffer.shape)
-
-
-def _place(read: Load, var: Var) -> int:
-    return next((n for n, index in enumerate(read.indices) if var in variables(index)), -1)
-
-
 def with_parts_packed(c: Contraction, after: Contraction, nest: NestPlan) -> NestPlan:
     """The nest of what is left of `c`, with those parts packed whose elements are in vectors: the
     copy computes them, so that panels cost no more than rows, which lie a page apart each."""
@@ -200,7 +186,7 @@ ahead = Move(
     "ahead",
     apply=_made,
     requires=_why_not,
-    options=_as_written,
+    options=lambda c, device: _options(c, device, [-1]),
     cycles=_cycles,
 )
 """(-1, threads): operations that elements of the result share are made once, ahead of the nest."""
@@ -209,7 +195,7 @@ factors_ahead = Move(
     "factors_ahead",
     apply=_made,
     requires=_why_not,
-    options=_taken_apart,
+    options=lambda c, device: _options(c, device, groupings(c)[1:]),
     cycles=_cycles,
     numerics="reassociated",
 )

@@ -20,24 +20,19 @@ from tensorir import (
     replace,
     variables,
     walk_exprs,
+    walk_places,
 )
 
 
 def expressions_of(node: Block, store: Store, found: Sequence[Load]) -> Iterator[Expression]:
     """The operations in the value of a reduction that read something, and not what it has so far:
     the largest first, each once. Operands are told by their places in `found`."""
-    seen: set[Expr] = set()
     numbers = {load: number for number, load in reversed([*enumerate(found)])}
-    pending: list[tuple[Expr, tuple[int, ...]]] = [(store.value, ())]
-    for value, place in pending:  # which grows
-        if value in seen or isinstance(value, Load) or not value.has_loads:
-            continue
-        seen.add(value)
-        read = tuple(dict.fromkeys(loads(value)))
-        if all(load.buffer is not store.buffer for load in read):
+    for value, place in walk_places(store.value, into=lambda e: not isinstance(e, Load)):
+        read = () if isinstance(value, Load) else tuple(dict.fromkeys(loads(value)))
+        if read and all(load.buffer is not store.buffer for load in read):
             used = (n for n, it in enumerate(node.iters) if it.var in variables(value))
             yield Expression(place, tuple(used), tuple([numbers[load] for load in read]))
-        pending += [(part, (*place, n)) for n, part in enumerate(value.operands)]
 
 
 def converted(store: Store) -> set[Expr]:

@@ -37,6 +37,7 @@ from tensorir import (
     int_value,
     moved_together,
     variables,
+    walk_places,
 )
 
 Place = tuple[int, ...]
@@ -195,15 +196,16 @@ def _read_elsewhere(sch: Schedule, c: Contraction) -> Iterator[Place]:
     that are computed of variables alone, such as a distance."""
     elsewhere = {o.buffer for o in c.operands if None in o.strides}
     node, store = sch.state.block(c.block), store_of(sch, c.block)
-    pending: list[tuple[Expr, Place]] = [(store.value, ())]
-    for value, place in pending:  # which grows
+
+    def is_value(e: Expr) -> bool:
+        return not isinstance(e, Load) and not _is_of_variables(node, e)
+
+    for value, place in walk_places(store.value, into=is_value):
         if isinstance(value, Load):
             if value.buffer.name in elsewhere and _is_again(node, value):
                 yield place
-        elif _is_of_variables(node, value):
+        elif not is_value(value):
             yield place
-        else:
-            pending += [(part, (*place, n)) for n, part in enumerate(value.operands)]
 
 
 def _is_of_variables(node: Block, value: Expr) -> bool:

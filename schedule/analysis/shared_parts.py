@@ -1,0 +1,55 @@
+"""Parts of what a block stores that many of its rows have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tensorir import (
+    BinOp,
+    Block,
+    Call,
+    Expr,
+    Load,
+    Store,
+    Var,
+    dtype,
+    int_value,
+    variables,
+    walk_exprs,
+    walk_places,
+)
+
+
+def shared_parts(
+    block: Block, lane: Var, least: int, size: Callable[[Expr], int]
+) -> Iterator[tuple[Expr, list[int]]]:
+    """The largest parts of a value with calls or quotients that are the same in `least` rows or
+    more, by the `size` of extents, and where in it they are, as `cache_value` has it.
+
+    They move with `lane`, others compilers keep out of the loop over lanes, and not with the
+    outermost variable. What reads nothing is no such part, as each lane is known where vectors are
+    written out; nor are narrow floats, which would be rounded when they are stored.
+    """
+    if not isinstance(block.body, Store):
+        return
+    long = [it for it in block.iters if int_value(it.extent) != 1]
+
+    def is_shared(e: Expr) -> bool:
+        moving, rows = variables(e), 1
+        for it in long:
+            rows *= 1 if it.var in moving else size(it.extent)
+        if lane not in moving or long[0].var in moving or rows < least or not e.has_loads:
+            return False
+        return dtype.itemsize(e.dtype) >= 4 and any(map(_takes_long, walk_exprs(e, into=_is_value)))
+
+    found = walk_places(block.body.value, into=lambda e: _is_value(e) and not is_shared(e))
+    yield from ((part, list(place)) for part, place in found if is_shared(part))
+
+
+def _is_value(e: Expr) -> bool:
+    """Whether what an expression is made of are values, and not indices."""
+    return not isinstance(e, Load)
+
+
+def _takes_long(e: Expr) -> bool:
+    return isinstance(e, Call) or isinstance(e, BinOp) and e.op == "/"
