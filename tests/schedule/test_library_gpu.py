@@ -204,6 +204,12 @@ def test_reduction_to_few_values_in_two_kernels(shape):
     assert len(sch.func.body.stmts) == 2
 
 
+@pytest.mark.parametrize("shape", [(2, 300), (3, 37), (5, 67)])
+def test_parts_of_rows_that_begin_within_sectors(shape):
+    sch = checked(sums(*shape), lambda s: gpu.whole(s, "S", blocks=4, warps=1, sectors=True))
+    assert [b.scope for b in sch.func.buffers].count("shared") == 1
+
+
 def test_one_row_has_pieces_of_16_bytes():
     """Its loop of one iteration is none of the terms."""
     sch = Schedule(sums(1, 4096))

@@ -13,7 +13,7 @@ from autotune.rules.gpu.move import CLOSE, Move, MovePlan, Options, by_time
 from autotune.rules.group import Group, instances, stride_in
 from autotune.rules.plan import Plan
 from schedule import Schedule, ScheduleError, library
-from tensorir import Block, Gpu, IterKind, Var, body_loads, dtype, int_value
+from tensorir import Architecture, Block, Gpu, IterKind, Var, body_loads, dtype, int_value
 
 WARPS = (1, 2, 4, 8, 16)
 PARTS = (1, 4, 16, 64)
@@ -71,10 +71,9 @@ def _plans(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> Iterator[Move
     columns = contiguous(block) is IterKind.SPATIAL
     whole = _whole(block) if columns else 0
     if results < wanted and terms >= 64 * gpu.warp and not whole:
-        most = min(2 * wanted // max(1, results), terms // (16 * gpu.warp))
-        blocks = max(n for n in BLOCKS if n <= max(BLOCKS[0], most))
-        options: Options = {"blocks": BLOCKS, "warps": warps}
-        yield plan("few_values", _few_values, options, {"blocks": blocks, "warps": 8})
+        options: Options = {"blocks": BLOCKS, "warps": warps, "sectors": (False, True)}
+        first, *left = _parts_of_few(block, wanted, results, terms)
+        yield plan("few_values", _few_values, options, first, otherwise=left)
     if columns:
         parts = wanted // max(1, results // gpu.warp)
         cut = max(n for n in PARTS if n <= max(1, min(parts, terms // gpu.warp)))
@@ -118,8 +117,8 @@ def _of_few_terms(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> list[P
     """A thread for each row of few terms, ahead of what reads them in place unless that takes less
     time; none where one access of a thread has a row, or rows are columns in memory."""
     results, terms = (instances(block, kind) for kind in (IterKind.SPATIAL, IterKind.REDUCE))
-    items = [dtype.itemsize(load.buffer.dtype) for load in body_loads(block)]
-    fits = items and gpu.access_bytes % (max(1, terms) * max(items)) == 0
+    item = _item(block)
+    fits = item and gpu.access_bytes % (max(1, terms) * item) == 0
     if fits or terms < 2 or results < gpu.warp or contiguous(block) is not IterKind.REDUCE:
         return []
     options: Options = {"warps": tuple(n for n in WARPS if n * gpu.warp <= gpu.threads_per_block)}
@@ -170,6 +169,25 @@ def _whole(block: Block) -> int:
     near = [it for it in block.iters if it.kind is IterKind.SPATIAL and _is_near(block, it.var)]
     columns = (int_value(near[-1].extent) or 0) if near else 0
     return columns if 1 < columns <= MOST_WHOLE and columns % Gpu.warp else 0
+
+
+def _parts_of_few(
+    block: Block, wanted: int, results: int, terms: int
+) -> Iterator[dict[str, Any]]:
+    """How blocks of threads share long sums with few results, the likely way first: of rows that
+    begin within a sector parts for which blocks have room twice."""
+    most = min(2 * wanted // max(1, results), terms // (16 * Gpu.warp))
+    few = {"blocks": max(n for n in BLOCKS if n <= max(BLOCKS[0], most)), "warps": WARPS[3]}
+    room = max(few["blocks"], 2 * terms * _item(block) // Architecture.shared_default)
+    along = contiguous(block) is IterKind.REDUCE
+    if along and library.gpu.begins_within(block) and room <= BLOCKS[-1]:
+        yield {**few, "blocks": next(n for n in BLOCKS if n >= room), "sectors": True}
+    yield {**few, "sectors": False}
+
+
+def _item(block: Block) -> int:
+    """Bytes of the largest element that a block reads, 0 where it reads nothing."""
+    return max((dtype.itemsize(load.buffer.dtype) for load in body_loads(block)), default=0)
 
 
 def _is_near(block: Block, var: Var) -> bool:
@@ -267,6 +285,8 @@ def _columns(
     library.gpu.make_tiles(sch, c, plan)
 
 
-def _few_values(sch: Schedule, group: Group, blocks: int, warps: int) -> None:
+def _few_values(sch: Schedule, group: Group, blocks: int, warps: int, sectors: bool) -> None:
     _inline_padding(sch, group)
-    library.gpu.whole(sch, group.block, blocks=blocks, warps=warps, epilogue=group.epilogue)
+    library.gpu.whole(
+        sch, group.block, blocks=blocks, warps=warps, sectors=sectors, epilogue=group.epilogue
+    )

@@ -386,12 +386,22 @@ class TileColumns:
     def least(self) -> float:
         """Bytes that memory has to move."""
         operands = sum(
-            prod(self.extent(n) for n in range(len(self.c.axes)) if o.strides[n] != 0)
-            if None in o.shape
-            else prod(size or 0 for size in o.shape)
+            dtype.itemsize(o.dtype)
+            * (
+                prod(self.extent(n) for n in range(len(self.c.axes)) if o.strides[n] != 0)
+                if None in o.shape
+                else prod(size or 0 for size in o.shape)
+            )
             for o in self.c.operands
         )
-        return 4.0 * (operands + prod(self.extent(n) for n in self.c.spatial))
+        result = dtype.itemsize(self.c.result.dtype) * prod(map(self.extent, self.c.spatial))
+        return float(operands + result)
+
+    @property
+    def moving(self) -> float:
+        """Cycles in which memory moves them."""
+        known = self.gpu.architecture
+        return 0.0 if known is None else self.least * known.card.clock / known.card.bandwidth
 
     @cached_property
     def step(self) -> Column:
@@ -449,8 +459,8 @@ class TileColumns:
         time += np.where(rest > 0, self._wave(-(-rest // sms)), 0.0)
         time += np.where(self.split > 1, LAUNCH + 2 * self.stored * self.blocks / sms, 0.0)
         known = self.gpu.architecture
+        time = np.maximum(time, self.moving)
         if known is not None:
-            time = np.maximum(time, self.least * known.card.clock / known.card.bandwidth)
             time += self.copied.sum(1) * known.card.clock / known.card.bandwidth
         time += LAUNCH * (self.copied > 0).sum(1)
         return np.where(self.at_once > 0, time, np.inf)

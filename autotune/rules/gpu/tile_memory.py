@@ -63,14 +63,14 @@ class TileMemory:
         if prod(lanes) != Gpu.warp or plan.split > 1:
             return plan
         near = self.c.spatial[-1]
-        long = lanes[near] == Gpu.warp or min(self.sizes[near], plan.totals[near]) >= LONG
+        long = plan.fills_warps(near) or min(self.sizes[near], plan.totals[near]) >= LONG
         boxes = all([self.sizes[n] % plan.totals[n] == 0 for n in self.parts_of_results])
         boxes = boxes and all([plan.totals[n] in (1, self.sizes[n]) for n in self.in_several])
         return replace(plan, results=True) if boxes and long else plan
 
     def is_free(self, plan: library.gpu.TilePlan) -> bool:
         """Whether lanes that store results to shared memory meet in no bank."""
-        if not plan.results or plan.cuts[self.c.spatial[-1]].lanes == Gpu.warp:
+        if not plan.results or plan.fills_warps(self.c.spatial[-1]):
             return True
         tile = library.gpu.staged_results(self.c, plan)
         return len(tile.in_memory) < 2 or tile.pitched_as_in_memory[1][0] == 1

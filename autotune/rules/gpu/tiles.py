@@ -12,6 +12,7 @@ from autotune.rules.gpu.reuse import is_shared
 from autotune.rules.gpu.thin import thin_plans
 from autotune.rules.gpu.tile_cycles import LAUNCH, TileColumns, TileCounts
 from autotune.rules.gpu.tile_memory import TileMemory
+from autotune.rules.gpu.tile_steps import TileSteps
 from autotune.rules.group import SYMBOLIC_SIZE
 from schedule import library
 from tensorir import Gpu, dtype
@@ -37,23 +38,17 @@ LANES = ((8, 4), (16, 2), (32, 1), (4, 8))
 WARPS = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 2), (2, 4), (4, 1), (1, 4), (8, 1))
 """Warps of a block along both sides."""
 
-DEPTHS = (4, 8, 16, 32)
-"""Terms of a step, those of windows aside."""
-
-MOST_DEPTH = 5 * DEPTHS[-1]
-"""Terms up to which all are offered as one step."""
-
 FEW_PARTS = 4
 """Values of an axis that moves no operand up to which it is no side of a tile."""
-
-WINDOW = 64
-"""Terms of windows that belong to one step."""
 
 FEW = 8 * Gpu.warp
 """Results of a batch up to which a block of threads has several."""
 
 ALIKE = 1.05
 """Times the least time of a call up to which tiles take about as long."""
+
+NEAR = 2.0
+"""Times as long as memory moves all once from which on tiles of few rows are no sure default."""
 
 KEPT = 6
 """Tiles that are looked at with all depths."""
@@ -162,6 +157,11 @@ class _Search:
         free = {n for side in self.sides for n in side} - set(self.batch)
         return TileMemory(self.c, free, under_way(self.gpu) / 4)
 
+    @cached_property
+    def steps(self) -> TileSteps:
+        """How terms are shared among steps."""
+        return TileSteps(self.c, self.bitwise)
+
     @property
     def shared(self) -> tuple[int, ...]:
         """The operands that blocks fetch to shared memory."""
@@ -214,10 +214,14 @@ class _Search:
         return {n: library.gpu.laid_out(self.c, (n,)) for n in self.shared}
 
     def run(self) -> list[TileCounts]:
-        if not self.bitwise and (thin := list(thin_plans(self.c, self.sides, self.extent))):
-            return self.ranked(thin)
-        if not is_shared(self.c):
-            return []
+        thin = [] if self.bitwise else list(thin_plans(self.c, self.sides, self.extent))
+        found = self.ranked(thin)
+        if not is_shared(self.c) or (found and found[0].cycles <= NEAR * found[0].of.moving):
+            return found
+        return in_order([*found, *self.of_both_sides()])
+
+    def of_both_sides(self) -> list[TileCounts]:
+        """Tiles for which what both sides move goes through shared memory, or is held."""
         tiles = dict.fromkeys(self.tiles())
         both = dict.fromkeys([*tiles, *map(self.memory.to_sectors, tiles)])
         rough = self.counts(both, rough=True)
@@ -229,7 +233,7 @@ class _Search:
         if not self.bitwise:
             large = sorted(rough, key=lambda counts: counts.transactions)[: KEPT // 2]
             first += [plan for counts in (*rough[:KEPT], *large) for plan in self.split(counts)]
-        more = [self.with_depth(plan, depth) for plan in first for depth in self.depths]
+        more = [self.steps.of(plan, depth) for plan in first for depth in self.steps.depths]
         ranked = self.counts(dict.fromkeys([*first, *more]), rough=True)
         ranked.sort(key=lambda counts: counts.cycles)
         kept = [x.plan for x in ranked[: 2 * KEPT]]
@@ -241,7 +245,7 @@ class _Search:
             for plan in dict.fromkeys(kept)
             for ahead in ((1, 0) if self.shared else (0,))
         )
-        return in_order(exact)
+        return exact
 
     def ranked(self, plans: Sequence[library.gpu.TilePlan]) -> list[TileCounts]:
         """Plans, and the same with sums in parts, best first."""
@@ -291,43 +295,6 @@ class _Search:
         return library.gpu.StagedTile(self.alone_laid[n] if n in plan.laid else self.c, plan, n)
 
     @cached_property
-    def windows(self) -> list[int]:
-        """The axes of windows that are summed over."""
-        return [n for n in self.c.reduced if self.c.is_window(n)]
-
-    @cached_property
-    def depths(self) -> tuple[int, ...]:
-        """Terms of a step, all there are too where rows of some of them would begin and end within
-        sectors: whole ones lie side by side."""
-        *_, deep = [n for n in self.c.reduced if n not in self.windows] or [0]
-        rows = [o for o in self.c.operands if o.row >= 0 and o.dims[o.row][deep] == 1]
-        odd = any((o.shape[o.row] or 0) % library.gpu.in_sector(o.dtype) for o in rows)
-        whole = odd and DEPTHS[-1] < self.extent(deep) <= MOST_DEPTH
-        return (*DEPTHS, self.extent(deep)) if whole else DEPTHS
-
-    def depth_axes(self, depth: int) -> dict[int, library.gpu.Cut]:
-        """The cuts of the axes that are summed over."""
-        c = self.c
-        windows = self.windows
-        cuts: dict[int, library.gpu.Cut] = {}
-        room = WINDOW
-        deep = [n for n in c.reduced if n not in windows]
-        order = [*deep[-1:], *windows] if not self.bitwise else list(reversed(c.written))
-        left = depth
-        for n in order:
-            extent = self.extent(n)
-            if n in windows and not (self.bitwise and left <= 0):
-                parts = extent if extent <= room else _divisor(extent, room)
-                room //= max(1, parts)
-            else:
-                parts = _divisor(extent, max(1, left))
-                left = 0
-            cuts[n] = library.gpu.Cut(parts=max(1, parts))
-            if self.bitwise and parts < extent:
-                break
-        return {n: cuts.get(n, library.gpu.Cut()) for n in c.reduced}
-
-    @cached_property
     def first_cuts(self) -> dict[int, library.gpu.Cut]:
         """Cuts that tiles begin with: of terms, in steps of a usual length, and of what is still,
         side by side in a thread where it is in the result."""
@@ -336,12 +303,7 @@ class _Search:
         last = c.spatial[-1]
         if last in found and c.result.strides[last] == 1 and self.extent(last) in (2, 4):
             found[last] = cut(elements=self.extent(last))
-        return self.depth_axes(8) | found
-
-    def with_depth(self, plan: library.gpu.TilePlan, depth: int) -> library.gpu.TilePlan:
-        terms = self.depth_axes(depth)
-        cuts = tuple([terms.get(n, cut) for n, cut in enumerate(plan.cuts)])
-        return replace(plan, cuts=cuts)
+        return self.steps.cuts(8) | found
 
     def tiles(self) -> Iterator[library.gpu.TilePlan]:
         """Tiles, with steps of a usual length."""
@@ -489,9 +451,3 @@ class _Search:
         for count in SPLITS:
             if count <= min(many - 1, most):
                 yield replace(plan, split=count, along=axis, results=False)
-
-
-def _divisor(extent: int, most: int) -> int:
-    """The largest divisor of an extent that is not larger; `most` where all are small."""
-    found = max(n for n in range(1, min(extent, most) + 1) if extent % n == 0)
-    return found if 2 * found > min(most, extent) else min(extent, most)

@@ -67,13 +67,14 @@ class Side:
 @dataclass(frozen=True)
 class Surroundings:
     """What reads its surroundings: the axes of the result, in the order of memory, by the array
-    that a result reads in most places, `near` that along which it lies in memory; bytes of an
-    element, how many such places there are, and arrays that are read so. `reduces` if the places
-    are terms of a sum; `within` if rows of the array, and of the result, begin within a sector."""
+    that a result reads in most places, `near` that along which it lies in memory, `kind` the type
+    of its elements; how many such places there are, and arrays that are read so. `reduces` if the
+    places are terms of a sum; `within` if rows of the array, and of the result, begin within a
+    sector."""
 
     sides: tuple[Side, ...]
     near: int
-    item: int
+    kind: str
     places: int
     arrays: int
     reduces: bool
@@ -113,9 +114,14 @@ class Surroundings:
         return self.over(box) * prod(max(1, side.step) for side in self.sides) + stored
 
     @property
+    def item(self) -> int:
+        """Bytes of an element."""
+        return dtype.itemsize(self.kind)
+
+    @property
     def sector(self) -> int:
         """Elements of a sector."""
-        return Gpu.sector_bytes // self.item
+        return library.gpu.in_sector(self.kind)
 
     def in_sectors(self, count: int, within: bool) -> int:
         """Elements of the sectors that so many neighbours are in, anywhere or from one on."""
@@ -139,7 +145,7 @@ class Surroundings:
 
         threads, own = tile
         held = self.elements([*own[:-1], 1]) if self.reads(tile) < self.places else 0
-        registers = (prod(own) * self.reduces + held) * max(1, self.item // 4)
+        registers = (prod(own) * self.reduces + held) * library.gpu.words(self.kind)
         return Room(prod(threads), registers + ADDRESSES, 0).at_once(gpu) > 0
 
     def has_rows(self, tile: Tile) -> bool:
@@ -250,10 +256,10 @@ def surroundings(block: Block, odd: Collection[str] = ()) -> Surroundings | None
         if near is None:
             return None
         if all(side.step for side in sides) and any(side.reach for side in sides):
-            item = dtype.itemsize(mine[0].buffer.dtype)
+            kind = mine[0].buffer.dtype
             many = len(places) * terms
             within = name in odd, any(a.buffer.name in odd for a in found if a.is_write)
-            read.append(Surroundings(sides, near, item, many, 1, block.is_reduction, within))
+            read.append(Surroundings(sides, near, kind, many, 1, block.is_reduction, within))
     best = max(read, key=lambda each: each.places, default=None)
     if best is None or not all(side.extent for side in best.sides):
         return None

@@ -198,11 +198,12 @@ class StagedTile:
         """Elements that threads ask for where axes are filled up to whole tiles."""
         if self.from_sectors:
             return self.asked
-        alone = [_moved_by(dim.steps) for dim in self.in_memory]
-        return prod([
-            max(dim.extent, self.plan.totals[moved[0]] if len(moved) == 1 else 0)
-            for dim, moved in zip(self.in_memory, alone)
-        ])
+        return prod(map(self._filled_up, self.in_memory))
+
+    def _filled_up(self, dim: TileDim) -> int:
+        """The extent of a dimension that one axis moves after it was filled up to whole tiles."""
+        moved = _moved_by(dim.steps)
+        return max(dim.extent, self.plan.totals[moved[0]] if len(moved) == 1 else 0)
 
     @property
     def _moves(self) -> list[tuple[int, int]]:
@@ -235,13 +236,14 @@ class StagedTile:
         """Transactions that fetch the tile, on average over where its rows begin: each access of a
         warp touches a sector more if it begins within one."""
         o, run, step, rows, together = self.c.operands[self.operand], 1, 1, 1, True
+        asked = 1
         for dim in reversed(self.in_memory):
             together = together and dim.stride == step
             if not together:
                 rows *= dim.extent
                 continue
-            run, step = run * dim.extent, step * dim.extent
-            together = self._whole(dim) and o.pad is None  # which is no memory
+            run, step, asked = run * dim.extent, step * dim.extent, asked * self._filled_up(dim)
+            together = self._whole(dim) and o.pad is None and asked == run  # not what fills it up
         known = [s for dim in self.in_memory if (s := dim.stride or 1) >= step]
         begins = [
             s * total for n, s in self._moves
@@ -251,7 +253,8 @@ class StagedTile:
         if o.pad is not None and _is_window(self.in_memory[-1]):  # rows begin behind their padding
             near = self.item
         warp = Gpu.warp * self.vector  # rows are copied one after the other, by warps in turn
-        accesses = 1.0 if self.from_sectors else 1.0 + (run - gcd(run, warp)) / warp
+        turned = max(0, run - gcd(asked, warp)) / warp
+        accesses = 1.0 if self.from_sectors else 1.0 + turned
         more = accesses * (Gpu.sector_bytes - near)
         return rows * (run * self.item + more) / Gpu.sector_bytes
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from tensorir import Gpu
+
 
 class Cut(NamedTuple):
     """How values of an axis are shared, outermost first: among warps of a block of threads, in
@@ -63,6 +65,10 @@ class TilePlan:
     def totals(self) -> tuple[int, ...]:
         """Values of each axis that a block of threads has at once."""
         return tuple([cut.total for cut in self.cuts])
+
+    def fills_warps(self, axis: int) -> bool:
+        """Whether all lanes of a warp are neighbours along an axis."""
+        return self.cuts[axis].lanes == Gpu.warp
 
     @property
     def values(self) -> tuple[object, ...]:

@@ -285,7 +285,7 @@ class _Tiles:
         that store to several meet in the fewest banks; those of one each lie as they are."""
         sch, tile = self.sch, staged_results(self.c, self.plan)
         copy = str(sch.cache_write(stored, 0, "shared"))
-        if len(tile.in_memory) > 1 and self.lanes_near < Gpu.warp:
+        if len(tile.in_memory) > 1 and self.in_several_rows:
             made, (pitch, _) = store_of(sch, stored).buffer, tile.pitched_as_in_memory
             sch.storage_align(stored, made.name, last_axis(made) - 1, *pitch)
         return copy
@@ -294,13 +294,13 @@ class _Tiles:
         """The loops over threads of the copy of a tile of results from shared memory."""
         self.sch.reverse_compute_at(out, block)
         warps = prod(cut.warps for cut in self.plan.cuts)
-        warp, lane = write_from_sectors(self.sch, out, warps, self.lanes_near < Gpu.warp)
+        warp, lane = write_from_sectors(self.sch, out, warps, self.in_several_rows)
         return {"warps": warp, "lanes": lane} if warps > 1 else {"lanes": lane}
 
     @property
-    def lanes_near(self) -> int:
-        """Lanes of a warp that store neighbours in a row."""
-        return self.plan.cuts[self.stored[-1]].lanes
+    def in_several_rows(self) -> bool:
+        """Whether lanes of a warp store to several rows."""
+        return not self.plan.fills_warps(self.stored[-1])
 
     @property
     def room_for_fetched(self) -> int:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from schedule.analysis.uses import accesses, read_by_others
 from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
+from schedule.library.gpu.in_rows.rows import rows
 from schedule.library.gpu.steps import (
     bind_kernel,
     end_in,
@@ -35,7 +36,13 @@ class Whole(NamedTuple):
 
 @checked
 def whole(
-    sch: Schedule, block: str, *, blocks: int = 256, warps: int = 8, epilogue: str | None = None
+    sch: Schedule,
+    block: str,
+    *,
+    blocks: int = 256,
+    warps: int = 8,
+    sectors: bool = False,
+    epilogue: str | None = None,
 ) -> Whole:
     """Schedule a reduction of many elements to few values, one for instance, for a GPU.
 
@@ -46,6 +53,8 @@ def whole(
 
     blocks    of threads for each value
     warps     of a block
+    sectors   whether blocks have parts of rows side by side, which they copy to shared memory from
+              where sectors of memory begin on, for rows that begin within one
     epilogue  an elementwise block that alone reads what `block` makes, to be computed with it
 
     Raises ScheduleError where the block is no reduction.
@@ -54,16 +63,14 @@ def whole(
         require(warps > 0 and blocks > 0, block, f"{blocks} blocks of {warps} warps are too few")
         outer, along = reduction_of(sch, block)
         along = loops_in_memory(sch, block, along)
-        buffers = _along(sch.state.block(block))
-        lanes = min([vector_of(buffer) for buffer in buffers], default=1) if len(along) == 1 else 1
         threads = Gpu.warp * warps
         sch.reorder(*outer, *along)
-        term = sch.fuse(*along) if len(along) > 1 else along[0]
-        lane = [lanes] if lanes > 1 else []
-        step, part, *shared = sch.split(term, [None, blocks, threads, *lane])
-        parts = sch.rfactor(block, part)
-        names = [buffer.name for buffer in buffers] if lanes > 1 else []
-        first = _first(sch, parts, [step, *shared], names)
+        if sectors:
+            term = sch.fuse(*along) if len(along) > 1 else along[0]
+            parts = sch.rfactor(block, sch.split(term, [blocks, None])[0])
+            first = rows(sch, parts, warps=warps, keep="shared", sectors=True, stages=()).loop
+        else:
+            parts, first = _in_turns(sch, block, along, blocks, threads)
         over, left = reduction_of(sch, block)
         sch.reorder(*over, *left)
         _, last = sch.split(left[0], [None, threads])
@@ -73,6 +80,20 @@ def whole(
             end_in(sch, block, epilogue, loop, "threadIdx.x", threads)
         return Whole(parts, first)
     raise AssertionError
+
+
+def _in_turns(
+    sch: Schedule, block: str, along: list[LoopRef], blocks: int, threads: int
+) -> tuple[BlockRef, LoopRef]:
+    """Parts of a sum of which each block of threads has every so manieth piece of the terms."""
+    buffers = _along(sch.state.block(block))
+    lanes = min([vector_of(buffer) for buffer in buffers], default=1) if len(along) == 1 else 1
+    term = sch.fuse(*along) if len(along) > 1 else along[0]
+    lane = [lanes] if lanes > 1 else []
+    step, part, *shared = sch.split(term, [None, blocks, threads, *lane])
+    parts = sch.rfactor(block, part)
+    names = [buffer.name for buffer in buffers] if lanes > 1 else []
+    return parts, _first(sch, parts, [step, *shared], names)
 
 
 def _along(node: Block) -> list[Buffer]:
