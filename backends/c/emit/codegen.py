@@ -10,7 +10,7 @@ arithmetic are int64: on 64-bit machines it costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -23,6 +23,7 @@ from backends.emit.extern_calls import Known, extern_call
 from backends.emit.names import symbol
 from backends.emit.rounding import FOUND
 from backends.emit.sharing import SharedLoad
+from backends.emit.variables import named_elements
 from tensorir import (
     DECLARED,
     FOUND_AGAIN,
@@ -39,6 +40,7 @@ from tensorir import (
     Store,
     Target,
     Var,
+    int_value,
     walk,
 )
 from tensorir import dtype as dt
@@ -128,6 +130,9 @@ class CEmitter(ParallelEmitter):
         self.extern_trial: ExternFunc | None = None  # one that is being checked
         self.cases: list[tuple[Expr, str]] = []
         self.sums: Buffer | None = None  # those of a tile, outside of its loops
+        self.elements: Mapping[Alloc, Sequence[int]] = {}
+        self.variables: dict[Buffer, dict[int, str]] = {}
+        """The elements of arrays that are variables, and where these are named."""
         for buffer in func.params:
             self.names.of(buffer)
 
@@ -150,6 +155,7 @@ class CEmitter(ParallelEmitter):
     def kernel(self) -> str:
         """The function itself, without what it needs around it."""
         self.type_name(dt.INDEX)
+        self.elements = named_elements(self.func.body)
         arguments: list[Buffer | Var] = [*self.func.params, *self.func.free_vars]
         given = ", ".join([self.names.of(each) for each in arguments])
         for condition, other in self.cases:
@@ -235,7 +241,11 @@ class CEmitter(ParallelEmitter):
         name, element = self.names.of(s.buffer), self.type_name(s.buffer.dtype)
         item = dt.itemsize(s.buffer.dtype)
         if size is not None and self.on_stack(s.buffer):
-            self.line(f"{element} {name}[{max(size, 1)}] __attribute__((aligned(64)));")
+            if s not in self.elements:
+                self.variables.pop(s.buffer, None)
+                self.line(f"{element} {name}[{max(size, 1)}] __attribute__((aligned(64)));")
+            elif names := self.variables_of(s):
+                self.line(f"{element} {', '.join(names)};")
             many = dt.lanes(s.buffer.dtype) > 1 and size >= MANY_SUMS
             sums, self.sums = self.sums, s.buffer if many else None
             self.stmt(s.body)
@@ -250,6 +260,20 @@ class CEmitter(ParallelEmitter):
         self.stmt(s.body)
         self.taken.pop()
         self.line(f"workspace_give({kept}, {name});")
+
+    def variables_of(self, s: Alloc) -> Sequence[str]:
+        """The names of the elements that are used, the same ones every time."""
+        names, stem = self.variables.setdefault(s.buffer, {}), self.names.of(s.buffer)
+        for place in self.elements[s]:
+            if place not in names:
+                names[place] = self.names.fresh(f"{stem}_{place}")
+        return [names[place] for place in self.elements[s]]
+
+    def element(self, buffer: Buffer, indices: Sequence[Expr]) -> str:
+        place = int_value(indices[0]) if buffer in self.variables else None
+        if place is not None:
+            return self.variables[buffer][place]
+        return super().element(buffer, indices)
 
     # Registers
 

@@ -136,16 +136,21 @@ class VectorEmitter(MaskEmitter):
     def shuffle(self, e: Shuffle) -> Text:
         """A helper for each order of the lanes; the builtin is in clang and in gcc from 12 on."""
         source, vector = self.vector_type(e.a.dtype), self.vector_type(e.dtype)
-        lanes = ", ".join(map(str, e.indices))
-        usual = f"    return __builtin_shufflevector(a, b, {lanes});"
         name = self.shuffles.get((source, e.indices))
         if name is None:
             name = self.names.fresh(f"shuffle_{vector}")
             self.shuffles[source, e.indices] = name
-            head = f"{self.inline} {vector} {name}({source} a, {source} b)"
-            body = self.native_or(merged(e.a.dtype, e.indices), f"    return ({vector})$;", usual)
-            self.declarations[name] = f"{head} {{\n{body}\n}}"
-        return f"{name}({self.expr(e.a)}, {self.expr(e.b)})", ATOM
+            call = f"__builtin_shufflevector(a, b, {', '.join(map(str, e.indices))})"
+            native = merged(e.a.dtype, e.indices)
+            if native is None or self.on_arm:  # calls in place take gcc time
+                self.declarations[name] = f"#define {name}(a, b) {call}"
+            else:
+                head = f"{self.inline} {vector} {name}({source} a, {source} b)"
+                body = self.native_or(native, f"    return ({vector})$;", f"    return {call};")
+                self.declarations[name] = f"{head} {{\n{body}\n}}"
+        # Commas within braces would part the arguments of a macro.
+        sides = (f"({side})" if "{" in side else side for side in map(self.expr, (e.a, e.b)))
+        return f"{name}({', '.join(sides)})", ATOM
 
     def operand(self, e: Expr, other: Expr, level: int) -> str:
         """One side of an operator: a broadcast needs no text where the other side is a vector."""

@@ -73,7 +73,7 @@ def test_masks_as_wide_are_added_under_in_the_widest_vectors() -> None:
     func = counts("int32", "float32", "value")
     for bits, under in ((512, True), (256, False)):
         text = source_text(in_lanes(func, bits // 32).func, f"c -vector_bits={bits}")
-        assert (f"value_local[0] + LOAD(i32x{bits // 32}," in text) == under
+        assert (f"value_local_0 + LOAD(i32x{bits // 32}," in text) == under
 
 
 @pytest.mark.parametrize("kind", ["uint8", "int32", "uint32", "int64"])

@@ -145,7 +145,7 @@ def test_register_tiles(columns, march, lanes):
     kernel = build(matmul(columns), target)
     kernel(a, b, c)
     np.testing.assert_array_equal(c, a @ b)
-    whole = rf"f32x{lanes} C_local\w*\["
+    whole = rf"f32x{lanes} C_local\w*[\[,]"
     assert re.search(whole, kernel.source), "the tile is made of whole vectors"
     lowered = lower(matmul(columns).func, target)
     (seen,) = interpret(lowered, a.ravel(), b.ravel())

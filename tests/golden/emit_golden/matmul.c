@@ -79,28 +79,28 @@ static void matmul_i(
     const float *restrict B,
     float *restrict C,
     const i64 i) {
-    f32x16 acc[4] __attribute__((aligned(64)));
-    acc[0] = (f32x16){0};
-    acc[1] = (f32x16){0};
-    acc[2] = (f32x16){0};
-    acc[3] = (f32x16){0};
+    f32x16 acc_0, acc_1, acc_2, acc_3;
+    acc_0 = (f32x16){0};
+    acc_1 = (f32x16){0};
+    acc_2 = (f32x16){0};
+    acc_3 = (f32x16){0};
     for (i64 k = 0; k < 16; k++) {
         f32x16 B_v = LOAD(f32x16, &B[k * 32]);
         KEEP512(B_v);
         const float A_v = A[i * 32 + k];
-        acc[0] += A_v * B_v;
+        acc_0 += A_v * B_v;
         f32x16 B_v_1 = LOAD(f32x16, &B[k * 32 + 16]);
         KEEP512(B_v_1);
-        acc[1] += A_v * B_v_1;
+        acc_1 += A_v * B_v_1;
         const float A_v_1 = A[i * 32 + 16 + k];
-        acc[2] += A_v_1 * B_v;
-        acc[3] += A_v_1 * B_v_1;
+        acc_2 += A_v_1 * B_v;
+        acc_3 += A_v_1 * B_v_1;
     }
     float *C_at = &C[i * 64];
-    STORE(f32x16, &C_at[0], maxc_f32x16((f32x16){0}, acc[0]));
-    STORE(f32x16, &C_at[16], maxc_f32x16((f32x16){0}, acc[1]));
-    STORE(f32x16, &C_at[32], maxc_f32x16((f32x16){0}, acc[2]));
-    STORE(f32x16, &C_at[48], maxc_f32x16((f32x16){0}, acc[3]));
+    STORE(f32x16, &C_at[0], maxc_f32x16((f32x16){0}, acc_0));
+    STORE(f32x16, &C_at[16], maxc_f32x16((f32x16){0}, acc_1));
+    STORE(f32x16, &C_at[32], maxc_f32x16((f32x16){0}, acc_2));
+    STORE(f32x16, &C_at[48], maxc_f32x16((f32x16){0}, acc_3));
 }
 
 int matmul(const float *restrict A, const float *restrict B, float *restrict C) {
