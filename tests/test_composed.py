@@ -44,6 +44,7 @@ def test_a_run(tmp_path, capsys):
     (row,) = json.loads(file.read_text())["rows"]
     ratio, low, high = row["ratio"]
     assert low <= ratio <= high and len(row["whole"]) == 3 and list(row["parts"]) == ["a", "b"]
+    assert len(row["in_turn"]) == 3
     said = capsys.readouterr().out
     assert "two softmaxes" in said and "take more than 1.05 of the sum" in said
 

@@ -25,10 +25,11 @@ def read_in_common(sch: Schedule, statistics: Sequence[str]) -> list[tuple[str, 
 
 
 def _goes_with(sch: Schedule, name: str, group: Sequence[str]) -> bool:
-    block, first = sch.state.block(name), sch.state.block(group[0])
-    lengths = {run_length(library.contiguous_run(b)) for b in (block, first)}
-    shared = {r.buffer for r in body_loads(block)} & {r.buffer for r in body_loads(first)}
-    return len(lengths) == 1 and bool(shared) and needed(sch, name).isdisjoint(group)
+    pair = sch.state.block(name), sch.state.block(group[0])
+    one, other = ({read.buffer for read in body_loads(block)} for block in pair)
+    if one.isdisjoint(other) or not needed(sch, name).isdisjoint(group):
+        return False
+    return len({run_length(library.contiguous_run(block)) for block in pair}) == 1
 
 
 def run_together(sch: Schedule, blocks: Sequence[str]) -> list[str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from math import prod
+from math import inf, prod
 from typing import NoReturn
 
 from autotune.rules.chain_rows import (
@@ -50,7 +50,7 @@ def find_rows(
         return None
     try:
         found = _Found(sch, last, "", among, one, aside)
-        if not found.has_reductions:
+        if _fewest(found.sch, found.members[:-1]) == inf:
             return None
         text, base = "", sch
         if kept:
@@ -62,8 +62,8 @@ def find_rows(
             found = _Found(base, last, "local", among, one, aside)
             if not found.is_tiled:
                 found = _Found(base, last, "global", among, one, aside)
-        if not found.has_statistics:
-            return None
+        if _fewest(found.sch, found.members) >= 2 * _count(found.sch, found.end, found.rows):
+            return None  # which costs much less to know than to put them in order
         order, made = replace(found.order(), kept=text), sch.copy()
         loops = put_in_rows(made, order)
     except ScheduleError as error:
@@ -80,13 +80,9 @@ def may_have_rows(sch: Schedule, last: str, among: Collection[str] | None = None
     of the last one's loops could have one each. To find those rows takes much longer."""
     names = [str(name) for name in sch.get_blocks()]
     before = [name for name in names[: names.index(last)] if among is None or name in among]
-    blocks = [node for node in map(sch.state.block, before) if node.is_reduction]
-    end = sch.state.block(last)
+    end, fewest = sch.state.block(last), _fewest(sch, before)
     data = {v for it in end.spatial for v in variables(it.binding)}
-    loops = [loop for loop in sch.state.loops_around(last) if loop.var in data]
-    most = prod(max(1, size(loop.extent)) for loop in loops)
-    few = (instances(node, IterKind.SPATIAL) < 2 * most for node in blocks)
-    return bool(blocks) and (end.is_reduction or any(few))
+    return fewest < (inf if end.is_reduction else 2 * _count(sch, last, data))
 
 
 def _refuse(stage: str, reason: str) -> NoReturn:
@@ -114,20 +110,6 @@ class _Found:
         self.data = {f.var: f.const_extent for f in around if f.var in self.found[end].loops}
         self.columns = [v for v, n in self.data.items() if v not in self.rows and n != 1]
         self.analyzer = sch.state.analyzer(around)
-
-    @property
-    def has_reductions(self) -> bool:
-        """Whether a stage before the last one is a reduction."""
-        return any(self.sch.state.block(name).is_reduction for name in self.members[:-1])
-
-    @property
-    def has_statistics(self) -> bool:
-        """Whether a stage is a reduction to one number of each row: rows of none are no chain, and
-        to know it costs much less than to put them in order."""
-        around = self.sch.state.loops_around(self.end)
-        rows = prod(size(loop.extent) for loop in around if loop.var in self.rows)
-        blocks = map(self.sch.state.block, self.members)
-        return any(b.is_reduction and instances(b, IterKind.SPATIAL) < 2 * rows for b in blocks)
 
     @cached_property
     def turned(self) -> bool:
@@ -286,16 +268,33 @@ def _follow(step: Step, axes: Sequence[tuple[Var, int | None]]) -> bool:
 
 
 def shared_loops(sch: Schedule, found: Mapping[str, Follower]) -> frozenset[Var]:
-    """The loops that are rows: those that most elements go along with."""
-    stages = list(found.values())[1:]
+    """The loops that are rows: those that most elements go along with, if there are any of those
+    with a number for each row of several elements."""
+    end, *stages = found.values()
+    nodes = {name: sch.state.block(name) for name in found}
+    made = {name: instances(node, IterKind.SPATIAL) for name, node in nodes.items()}
 
-    def kept(rows: frozenset[Var]) -> int:
+    def kept(rows: frozenset[Var]) -> tuple[bool, int]:
         mine = [s.block for s in stages if rows <= s.loops]
-        return sum(instances(sch.state.block(name), IterKind.SPATIAL) for name in mine)
+        fewest = min((made[name] for name in mine if nodes[name].is_reduction), default=inf)
+        most = max(made[name] for name in (end.block, *mine))
+        return fewest < 2 * _count(sch, end.block, rows) <= most, sum(made[name] for name in mine)
 
     best: frozenset[Var] = frozenset()
-    options = {stage.loops: kept(stage.loops) for stage in stages}
-    for rows, elements in sorted(options.items(), key=lambda item: -len(item[0])):
-        if not best or elements > MORE * options[best]:
+    options = {rows: kept(rows) for rows in dict.fromkeys(stage.loops for stage in stages)}
+    told = any(each for each, _ in options.values())
+    for rows, (each, elements) in sorted(options.items(), key=lambda item: -len(item[0])):
+        if each is told and (not best or elements > MORE * options[best][1]):
             best = rows
     return best
+
+
+def _count(sch: Schedule, end: str, rows: Collection[Var]) -> int:
+    """How many rows there are, of some loops of a stage."""
+    return prod(size(loop.extent) for loop in sch.state.loops_around(end) if loop.var in rows)
+
+
+def _fewest(sch: Schedule, names: Iterable[str]) -> float:
+    """The fewest elements that a reduction of some stages makes; infinite where none is one."""
+    sums = [node for node in map(sch.state.block, names) if node.is_reduction]
+    return min((instances(node, IterKind.SPATIAL) for node in sums), default=inf)

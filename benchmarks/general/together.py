@@ -20,11 +20,19 @@ from autotune import default_schedule
 from autotune.machine.machine import this_machine
 from autotune.measure import machine_lock
 from autotune.measure.busy import Neighbours, disturbance
-from backends import Comparison, CompiledKernel, Timing, build, compare, interleave, resolve
+from backends import (
+    Comparison,
+    CompiledKernel,
+    Timing,
+    build,
+    compare,
+    interleave,
+    lasting,
+    resolve,
+)
 from benchmarks.general.composed import Composed, composed
 from benchmarks.table import show_table, times
 from tensorir import PrimFunc, TensorIRError
-from tensorir.dtype import numpy_dtype
 
 BOUND = 1.05
 """The most that a program may take over the sum of its parts."""
@@ -35,13 +43,23 @@ TOLERANCE = 1e-4
 
 @dataclass(frozen=True)
 class Together:
-    """The times of a program and of its operators, and why there are none, if so."""
+    """The times of a program, of its operators and of all of these in turn, and why there are none,
+    if so."""
 
     name: str
     whole: Timing | None
     parts: dict[str, Timing]
     others: float | None
     failure: str = ""
+    in_turn: Timing | None = None
+
+    @property
+    def beside(self) -> Comparison | None:
+        """The program over its operators called one after the other, as a program does: operands
+        that a cache holds as long as one operator alone is repeated are read again then."""
+        if self.whole is None or self.in_turn is None:
+            return None
+        return compare(self.whole, self.in_turn)
 
     @property
     def ratio(self) -> Comparison | None:
@@ -55,10 +73,11 @@ class Together:
         return [timing.times for timing in self.parts.values()]
 
     def cells(self) -> list[str]:
-        if self.whole is None or self.ratio is None:
-            return [self.name, "", "", self.failure]
+        if self.whole is None or self.ratio is None or self.beside is None:
+            return [self.name, "", "", self.failure, ""]
         apart = " + ".join(f"{t.median * 1e3:.3f}" for t in self.parts.values())
-        return [self.name, f"{self.whole.median * 1e3:.3f}", apart, times(self.ratio)]
+        ratios = times(self.ratio), times(self.beside)
+        return [self.name, f"{self.whole.median * 1e3:.3f}", apart, *ratios]
 
     def to_json(self) -> dict[str, Any]:
         found = self.ratio
@@ -66,6 +85,7 @@ class Together:
             "name": self.name, "failure": self.failure, "others": self.others,
             "whole": self.whole and list(self.whole.times),
             "parts": {name: list(timing.times) for name, timing in self.parts.items()},
+            "in_turn": self.in_turn and list(self.in_turn.times),
             "ratio": found and [found.ratio, found.low, found.high],
         }  # fmt: skip
 
@@ -88,7 +108,7 @@ class _Ready:
         schedule = default_schedule(func, target, tuple(constants))
         self.kernel: CompiledKernel = build(schedule, target, constants=constants)
         given = [values[p.name] for p in func.inputs if p.name not in constants]
-        outputs = [np.zeros(p.const_shape or (), numpy_dtype(p.dtype)) for p in func.outputs]
+        outputs = [lasting(p.const_shape or (), p.dtype) for p in func.outputs]
         self.subject = (self.kernel, *given, *outputs)
         self.kernel(*given, *outputs)
         self.outputs = outputs
@@ -116,9 +136,18 @@ def together(program: Composed, settings: Settings) -> Together:
         return Together(program.name, None, {}, None, str(error).partition("\n")[0])
     neighbours = Neighbours()
     with machine_lock(), neighbours.watching():
-        subjects = [each.subject for each in (whole, *parts.values())]
-        first, *rest = interleave(subjects, settings.rounds, settings.min_ms, settings.seconds)
-    return Together(program.name, first, dict(zip(parts, rest)), neighbours.share())
+        apart = [each.subject for each in parts.values()]
+        subjects = [whole.subject, (_in_turn, apart), *apart]
+        first, turn, *rest = interleave(
+            subjects, settings.rounds, settings.min_ms, settings.seconds
+        )
+    found = dict(zip(parts, rest))
+    return Together(program.name, first, found, neighbours.share(), in_turn=turn)
+
+
+def _in_turn(subjects: Sequence[tuple[Any, ...]]) -> None:
+    for kernel, *args in subjects:
+        kernel(*args)
 
 
 def _same(name: str, found: Any, wanted: Any) -> None:
@@ -139,7 +168,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     rounds, min_ms = (3, 0.2) if options.dry_run else (options.rounds, options.min_ms)
     settings = Settings(options.threads, rounds, min_ms, options.seconds)
     found = [together(program, settings) for program in chosen]
-    show_table(["program", "ms", "its parts, ms", "over their sum"], [row.cells() for row in found])
+    columns = ["program", "ms", "its parts, ms", "over their sum", "over them in turn"]
+    show_table(columns, [row.cells() for row in found])
     known = [row.ratio.ratio for row in found if row.ratio is not None]
     if known:
         mean = math.exp(sum(map(math.log, known)) / len(known))

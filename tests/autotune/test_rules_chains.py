@@ -103,6 +103,21 @@ def test_rows_are_found_in_all_forms(name, form):
     compare(form, plain, sch, compiled=f"{name}, {form.name}" in COMPILED)
 
 
+@pytest.mark.parametrize("wide", [4, 40])
+def test_rows_are_those_of_a_sum_whatever_else_goes_along(wide):
+    """Heads cut out of one product: fewer rows, those of all heads together, keep more elements
+    in cache, and no sum has a number for each of them."""
+    x, w = rows_of(12, 10), rows_of(10, 3 * wide, name="w")
+    k, p = rows_of(3, wide, 32, name="k"), ops.matmul(x, w)
+    q = te.compute((3, 12, wide), lambda h, i, d: p[i, h * wide + d], name="q")
+    func = made(x, w, k, ops.softmax(ops.batch_matmul(q, k), name="out"))
+    (chain,), sch = chains_of(func), scheduled(func)
+    assert {"top", "total", "out"} <= set(chain.stages)
+    arrays = numbers(func)
+    (want,) = reference(func, *arrays)
+    np.testing.assert_allclose(interpret(sch.func, *arrays)[0], want, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("symbols", ["n..", ".n.", "nm.", ".nm", "n.m", "..n", "nmk"])
 def test_rows_are_one_nest_wherever_sizes_are_symbols(symbols):
     """Quotients by symbols tell nothing of what is touched: one such loop is outermost."""
