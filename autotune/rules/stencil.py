@@ -52,6 +52,9 @@ MOST_INLINED = 512
 RUN = 2048
 """Bytes of a piece of memory in order, of which the processor asks for the next ones ahead."""
 
+KEPT = 4
+"""Of what the last cache has room for, one part in so many is there, and needs no such pieces."""
+
 TASKS = 4
 """Tasks for each thread."""
 
@@ -115,7 +118,7 @@ def rows_of_registers(sch: Schedule, block: Block, cpu: Cpu, grows: bool = False
     if not cpu.worth_threads(one_thread([block], cpu)):
         return None  # ends of rows take the time
     arrays = 1 + len({load.buffer for load in reads})
-    fits = prod(known) * item * arrays <= cpu.l2_bytes
+    fits = prod(known) * item * arrays <= max(cpu.l2_bytes, cpu.l3_bytes // KEPT)
     alone = _cycles(store, lane, lane, 1, cpu)
     vectors = 2 if 2 * len(reads) + 4 <= cpu.registers else 1
     width = min(cpu.elements(*kinds) * vectors, known[-1])
@@ -140,12 +143,9 @@ def copies(cpu: Cpu, sch: Schedule, user: Block, block: Block) -> float:
     """How often an element of a stage is computed where it is inlined into one that reads it:
     rows of registers compute once what several of them read. All places count where the stage, and
     what it is made of, stay in the caches."""
-    store = output_store(block)
+    store, trial = output_store(block), sch.copy()
+    user = trial.state.block(user.name) if moved_on_axes(trial, user.name, {}) else user
     reads = [load for load in body_loads(user) if store and load.buffer is store.buffer]
-    trial = sch.copy()
-    if moved_on_axes(trial, user.name, {}):
-        user = trial.state.block(user.name)
-        reads = [load for load in body_loads(user) if store and load.buffer is store.buffer]
     found = None if in_scan(sch, user) else rows_of_registers(sch, user, cpu, grows=True)
     if found is None or len(reads) * operations(block) * found.rows > MOST_INLINED:
         return len(reads)
@@ -186,9 +186,8 @@ def _collect(e: Expr, lane: Var, nodes: dict[Expr, None]) -> None:
     if e in nodes or lane not in variables(e):
         return
     nodes[e] = None
-    if not isinstance(e, Load):
-        for part in e.operands:
-            _collect(part, lane, nodes)
+    for part in () if isinstance(e, Load) else e.operands:
+        _collect(part, lane, nodes)
 
 
 def _moved(e: Expr, axis: Var, row: int, known: dict[Expr, Expr]) -> Expr:

@@ -109,6 +109,21 @@ def test_what_rows_share_decides(offsets, shape, rows):
         assert shares[found.at]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "float64"])
+def test_short_rows_go_together_where_a_cache_keeps_them(dtype):
+    """From memory, pieces so short are not asked for ahead, and rows take longer together."""
+
+    def found(rows, columns, l3):
+        sch = Schedule(stencil((rows, columns), NINE, dtype))
+        cpu = Cpu(replace(CPU.target, l3=l3))
+        return rows_of_registers(sch, sch.state.block("S"), cpu)
+
+    columns = 1000 // np.dtype(dtype).itemsize
+    assert found(4000, columns, 32 << 20) is not None
+    assert found(4000, columns, 16 << 20) is None, "it may come from memory"
+    assert found(4000, 4 * columns, 16 << 20) is not None, "pieces are long"
+
+
 SHAPES = [((183, 197), "float32"), ((1030, 33), "float64"), ((61, 600), "uint8"),
           ((9, 61, 67), "int32"), ((5, 3), "float32"), ((4, 1), "float16")]  # fmt: skip
 
