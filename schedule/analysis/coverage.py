@@ -13,6 +13,7 @@ from tensorir import (
     For,
     Var,
     all_of,
+    const,
     int_value,
     intersect_with,
     is_dense,
@@ -85,6 +86,8 @@ def _filled(made: Access, inner: dict[Var, Expr], analyzer: Analyzer) -> Box | N
 def _inside(read: Access, box: Box, inner: dict[Var, Expr], analyzer: Analyzer) -> bool:
     known = analyzer.assuming(read.block.predicate)
     for whole, index, size in zip(box, read.in_loops(), read.buffer.shape):
+        if whole.low is const(0) and whole.extent is size:  # all there is
+            continue
         part = relax(index, inner, known)
         if part is None:
             return False

@@ -130,6 +130,7 @@ def fresh_loops(
     taken = state.taken_names() | set(own_names(block))
     loops: list[For] = []
     iters: list[IterVar] = []
+    parts: list[IterVar] = []  # those that need not run over their whole extent
     predicate: Expr = TRUE
     for it in block.iters:
         part = ranges.get(it.var) or Interval(const(0), it.extent)
@@ -146,8 +147,10 @@ def fresh_loops(
             whole = part.low is const(0)
             binding = loop.var if whole else analyzer.simplify(part.low + loop.var)
         iters.append(replace(it, binding=binding))
+        if part.low is not const(0) or part.extent is not it.extent:
+            parts.append(iters[-1])
     known = where_it_starts(replace(block, iters=tuple(iters)), analyzer)
-    for it in iters:
+    for it in parts:
         for bound in (binary("<=", const(0), it.binding), binary("<", it.binding, it.extent)):
             if not analyzer.prove(bound):
                 predicate = binary("and", predicate, known.simplify(bound))

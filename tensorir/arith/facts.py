@@ -51,13 +51,13 @@ class Facts:
     def copy(self) -> Facts:
         other = object.__new__(Facts)
         other.ranges = self.ranges.copy()
-        other.floors = self.floors.copy()
-        other.congruences = self.congruences.copy()
-        other.by_atom = self.by_atom.copy()
+        other.floors = self.floors.copy() if self.floors else {}  # most are empty
+        other.congruences = self.congruences.copy() if self.congruences else {}
+        other.by_atom = self.by_atom.copy() if self.by_atom else {}
         other.order = self.order.copy()
         other.extents = self.extents.copy()
-        other.sizes = self.sizes.copy()
-        other.truths = self.truths.copy()
+        other.sizes = self.sizes.copy() if self.sizes else {}
+        other.truths = self.truths.copy() if self.truths else {}
         other.points = self.points
         return other
 

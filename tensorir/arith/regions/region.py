@@ -16,6 +16,7 @@ from tensorir.expr import (
     ExprLike,
     Select,
     Var,
+    const,
     convert,
     int_value,
     maximum,
@@ -42,6 +43,12 @@ def relax(index: Expr, inner: Mapping[Var, ExprLike], analyzer: Analyzer) -> Int
     index gives its dense hull. None where no interval is found.
     """
     an = bound_in(inner, analyzer)
+    if isinstance(index, Var) and an.knows_ranges_alone:
+        low, high = an.range(index)
+        if low == 0 and high is not None and high > 0:  # most indices: there is no more to say
+            if index in inner:
+                return Interval(const(0), const(high + 1))
+            return Interval(index, const(1))
     form = an.linear(index)
     span = _Relax(an, inner).sum(form)
     low, high = an.interval(form)
