@@ -222,9 +222,10 @@ class Arithmetic(Results):
         """The different elements, or vectors, of an operand that so many values of axes read."""
         found = np.ones(count)
         for row in self.c.operands[operand].dims:
-            most, reach = np.ones(count), np.ones(count)
-            for n, size in inside.items():
-                most = most * (size if row[n] else 1.0)
-                reach = reach + abs(row[n] or 0) * (size - 1)
-            found *= np.minimum(most, reach)
+            most: Column | float = 1.0
+            reach: Column | float = 1.0
+            for size, step in ((size, row[n]) for n, size in inside.items()):
+                if step:
+                    most, reach = most * size, reach + abs(step) * (size - 1)
+            found = found * np.minimum(most, reach)
         return found

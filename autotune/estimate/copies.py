@@ -51,7 +51,7 @@ class Copies(Alike):
             reach = np.ones(len(self.tile))
             for n, step in enumerate(row):
                 box = self.task[:, n] if n < self.task.shape[1] else float(self.of.extents[n])
-                reach = reach + abs(step or 0) * (box - 1)
+                reach = reach + abs(step) * (box - 1) if step else reach
             part *= np.minimum(size or SYMBOLIC, reach)
         tasks = np.prod(np.ceil(self.of.spatial / self.task), axis=1)
         return np.maximum(1.0, part * tasks / prod(size or SYMBOLIC for size in o.shape))

@@ -30,6 +30,8 @@ class Estimate(Facts):
         super().__init__(c, cpu, constants)
         self._tiles: dict[Hashable, float] = {}
         """Arithmetic of register tiles: plans for one tile differ in what is around it."""
+        self._shared: dict[Hashable, tuple[int, ...]] = {}
+        """The steps in which rows along some axes read what others of them read."""
 
     def cycles(self, plans: Sequence[library.NestPlan]) -> Column:
         """Of the busiest thread, from call to return; one number for each plan."""
@@ -62,7 +64,7 @@ class Estimate(Facts):
         asked: dict[Hashable, dict[Hashable, int]] = {}
         keys = []
         for at, (plan, own) in enumerate(zip(sizes.plans, packs)):
-            shared = plan.shared_steps(self.c) if plan.flat == "shifts" else ()
+            shared = self._shared_steps(plan) if plan.flat == "shifts" else ()
             inline = plan.pad == "inline"
             tile = (plan.lane, plan.lanes, inline, plan.flat, plan.depth, plan.written)
             terms = plan.steps, shared, plan.apart, plan.chained
@@ -75,6 +77,12 @@ class Estimate(Facts):
             some = sizes.some([*alike.values()])
             self._tiles.update(zip(alike, _Nests(self, some).work().tolist()))
         return np.array([self._tiles[key] for key in keys])
+
+    def _shared_steps(self, plan: library.NestPlan) -> tuple[int, ...]:
+        key = plan.lane, plan.steps, tuple([size > 1 for size in plan.tile])
+        if key not in self._shared:
+            self._shared[key] = plan.shared_steps(self.c)
+        return self._shared[key]
 
     def _each(
         self,
