@@ -36,31 +36,6 @@ def test_what_formulas_tell_apart(drafts: Any, worth: list[int]) -> None:
     assert quickest(every, drafts, GPU) == (worth, [n for n in every if n not in worth])
 
 
-WIDE = Work(1e4, 256, bytes=1e8, sectors=1e7, touches=1e7, wavefronts=2e7)
-
-
-@pytest.mark.parametrize(
-    ("other", "alone"),
-    [
-        (Work(1e4, 256, bytes=1e8, sectors=1.1e7, touches=1e7, wavefronts=2e7), True),
-        (Work(1e4, 256, bytes=1e8, sectors=1e7, touches=1e7, wavefronts=1.9e7), False),
-        (Work(1e4, 256, bytes=1e8, sectors=9e6, touches=1e7, wavefronts=2.1e7), True),  # L2 waits
-    ],
-)
-def test_what_asks_for_less_is_made_alone(other: Work, alone: bool) -> None:
-    """Where drafts know what is asked of shared memory, too."""
-    assert not _surely(WIDE)
-    assert quickest([0, 1], [[WIDE], [other]], GPU)[0] == [0, 1]
-    assert quickest([0, 1], [[WIDE], [other]], GPU, sectors=True)[0] == [0, 1][: 2 - alone]
-
-
-def _surely(work: Work) -> bool:
-    """Whether memory binds, whatever else there is."""
-    limits = work.cycles_by_limit(GPU)
-    memory = limits.pop("memory")
-    return memory >= 2 * max(limits.values())
-
-
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["float32", "float64", "int8"])
 @pytest.mark.parametrize("shape", [(4097, 4099), (301, 5003), (7, 333, 1001), (1999, 170)])

@@ -39,23 +39,18 @@ WRITTEN_OUT = 64
 """Elements of a thread up to which all of its loads are under way at once."""
 
 
-def quickest(
-    points: Sequence[T], drafts: Sequence[Draft], gpu: Gpu, sectors: bool = False
-) -> tuple[list[T], list[T]]:
+def quickest(points: Sequence[T], drafts: Sequence[Draft], gpu: Gpu) -> tuple[list[T], list[T]]:
     """The points that are worth making, by the draft of each, and the others: the first that may
     take the least time, if it moves as few bytes as any, in one kernel that memory surely binds,
-    else all that may. Where drafts know of `sectors` and of what is asked of shared memory, it is
-    the first, too, if others ask no less of whatever may bind it."""
+    else all that may."""
     from autotune.gpu.work import cycles
 
     times = [cycles(draft, gpu) for draft in drafts]
     least = min(times, default=0.0)
     near = [n for n, time in enumerate(times) if time <= APART * least]
     bytes_of = [sum(work.bytes for work in drafts[n]) for n in near]
-    if near and bytes_of[0] <= min(bytes_of):
-        first, others = drafts[near[0]], [drafts[n] for n in near[1:]]
-        if _is_sure(first, gpu) or (sectors and all(_asks_less(first, x, gpu) for x in others)):
-            near = near[:1]
+    if near and bytes_of[0] <= min(bytes_of) and _is_sure(drafts[near[0]], gpu):
+        near = near[:1]
     left = [point for n, point in enumerate(points) if n not in near]
     return [points[n] for n in near], left
 
@@ -66,16 +61,6 @@ def _is_sure(draft: Draft, gpu: Gpu) -> bool:
     limits = draft[0].cycles_by_limit(gpu)
     memory = limits.pop("memory", 0.0)
     return memory >= SURE * max(limits.values())
-
-
-def _asks_less(draft: Draft, other: Draft, gpu: Gpu) -> bool:
-    """Whether one kernel is kept by no unit for longer than another one is, but by those that wait
-    for the rest of it in any case."""
-    if len(draft) != 1 or len(other) != 1:
-        return False
-    limits, more = (each[0].cycles_by_limit(gpu) for each in (draft, other))
-    most = max(limits.values())
-    return all(time <= more[name] or SURE * time <= most for name, time in limits.items())
 
 
 def in_rows(

@@ -70,7 +70,7 @@ def _tiles(
     if any(dtype.itemsize(a.buffer.dtype) < gpu.bank_bytes for a in accesses(block)):
         return plan("turned", _turn, options, *points)  # lanes may meet in the words of banks
     drafts = [_draft_of_tiles(sch, block, gpu, **point) for point in points]
-    likely, left = quickest(points, drafts, gpu, sectors=True)
+    likely, left = quickest(points, drafts, gpu)
     return replace(plan("turned", _turn, options, *likely), otherwise=left)
 
 

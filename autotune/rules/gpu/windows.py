@@ -208,7 +208,7 @@ def windows_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
             bytes_moved = moved(sch, group.blocks)
             able = [tile for tile in tiles if around.fits(tile, gpu)] or first
             drafts = [around.draft(tile, bytes_moved) for tile in able]
-            first, left = quickest(able, drafts, gpu, sectors=True)
+            first, left = quickest(able, drafts, gpu)
             left += [tile for tile in tiles if tile not in able]
         through = [(tile, True) for tile in whole] + [(tile, False) for tile in first]
         options = {"tile": tiles, "sectors": (False, True), "results": (False, True)}

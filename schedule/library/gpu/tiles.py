@@ -195,12 +195,12 @@ class _Tiles:
         if out is not None:
             nests.append(self.write_back(out, grid[-1]))
         grid = self.as_axes(grid)
-        threads = {k[:-1]: [nest[k] for nest in nests if k in nest] for k in ("warps", "lanes")}
-        bind_kernel(sch, grid, threads)  # from here on each step is asked what threads allow
         if plan.ahead and sch.state.loop(step).const_extent != 1:
             sch.pipeline(step, [*[0] * len(copies), plan.ahead])
         for pad in ahead:
             copy_ahead(sch, pad)
+        threads = {k[:-1]: [nest[k] for nest in nests if k in nest] for k in ("warps", "lanes")}
+        bind_kernel(sch, grid, threads)  # last: each step after it is asked what threads allow
 
     def staged(self, tile: StagedTile) -> str:
         """A copy of an operand in shared memory, laid out for those who read it."""
