@@ -48,6 +48,17 @@ def test_rows_that_are_filled_up_are_counted_each_by_itself(name):
         assert counts.transactions == pytest.approx(sum(work.sectors for work in works), rel=0.1)
 
 
+def test_short_rows_side_by_side_are_stored_side_by_side():
+    """Rows of four channels: threads with four of them each stored every fourth one at once."""
+    func = program(
+        lambda x, w: ops.conv2d(x, w, layout="NHWC"), (64, 7, 107, 2), (1, 1, 2, 4)
+    )  # fmt: skip
+    sch, _, counts = default(func)
+    moved = sum(work.sectors for work in works_of(sch.func, DEVICE))
+    assert counts.transactions == pytest.approx(moved, rel=0.05)
+    assert moved <= MEMORY.most * least_transactions(func, {})
+
+
 FEW = {
     "batches": program(ops.batch_matmul, (333, 13, 31), (333, 31, 183)),
     "rows of terms": program(ops.linear, (2053, 791), (15, 791)),

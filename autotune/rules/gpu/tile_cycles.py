@@ -355,7 +355,7 @@ class TileColumns:
         if outer and steps[outer[-1]] == row:  # rows that lie side by side, whole ones as one
             beside, whole = outer.pop(), run == row
             whole &= ~self.results | (self.lanes[:, near] == Gpu.warp)
-            at_once = self.lanes[:, beside] * self.near[:, beside]
+            at_once = np.where(self.near[:, beside] > 1, 1, self.lanes[:, beside])
             rows = np.where(self.results, self.total[:, beside], at_once)
             count, run = np.where(whole, count / rows, count), np.where(whole, run * rows, run)
             total = np.where(whole, row * self.total[:, beside], np.gcd(total, row))
