@@ -114,10 +114,8 @@ class _Found:
     @cached_property
     def turned(self) -> bool:
         """Whether neighbours in the result are of different rows."""
-        result = self.steps(self.end)[0]
-        return bool(self.columns) and any(
-            result(var) == 1 for var in self.rows if self.data[var] != 1
-        )
+        result, rows = self.steps(self.end)[0], [v for v in self.rows if self.data[v] != 1]
+        return bool(self.columns) and any(result(var) == 1 for var in rows)
 
     @cached_property
     def joined(self) -> bool:
@@ -132,16 +130,21 @@ class _Found:
 
     @cached_property
     def ordered(self) -> list[Var]:
-        """The rows as they lie in what is read, outermost first; what is turned comes last."""
-        result, read = self.steps(self.end)[0], self.main_read()
+        """The rows as they lie in what is read, outermost first; those that share no operand
+        of some product are ahead of those of register tiles, and what is turned comes last."""
+        result, read, node = self.steps(self.end)[0], self.main_read(), self.sch.state.block
+        most = 2 * _count(self.sch, self.end, self.rows)
+        wide = [n for n in self.members if instances(node(n), IterKind.SPATIAL) >= most]
+        products = [self.steps(name)[1:] for name in wide if node(name).is_reduction]
 
-        def rank(var: Var) -> tuple[int, int]:
+        def rank(var: Var) -> tuple[int, ...]:
             if self.data[var] == 1:
-                return 0, 0
+                return ()
             if self.turned and result(var) == 1:
-                return 3, 0
+                return (2,)
             step = read(var) if read is not None else 0
-            return (2, -abs(step)) if step else (1, 0)
+            alone = any(all(each(var) != 0 for each in reads) for reads in products)
+            return 1, not alone, bool(step), -abs(step or 0)
 
         return sorted((var for var in self.data if var in self.rows), key=rank)
 
@@ -171,8 +174,7 @@ class _Found:
             stored = stored_at(node)
             if stored is None:
                 return ()
-            columns = [stored[at] for at in self.layouts[name][1]]
-            mine = tuple(index for index in columns if isinstance(index, Var))
+            mine = tuple(i for at in self.layouts[name][1] if isinstance(i := stored[at], Var))
             found.append(Stage(name, width, mine, len(mine) == 1))
         return tuple(found)
 
@@ -182,22 +184,20 @@ class _Found:
         stored = stored_at(node)
         if stored is None:
             _refuse(name, "it stores at no one place of variables of its own")
-        reads = ((load.buffer, load.indices) for load in body_loads(node))
-        accesses = [(written(node)[0], stored), *reads]
+        accesses = [(written(node)[0], stored), *((x.buffer, x.indices) for x in body_loads(node))]
         return [step_of(buffer, at, places, self.analyzer) for buffer, at in accesses]
 
     def main_read(self) -> Step | None:
         """The largest access to what the chain is given, of those that tell most of its rows."""
-        made = {written(self.sch.state.block(name))[0] for name in self.members}
-        best: tuple[int, int] = (0, 0)
-        chosen: Step | None = None
-        for name in self.members:
-            node = self.sch.state.block(name)
-            for load, step in zip(body_loads(node), self.steps(name)[1:]):
-                key = sum(step(var) != 0 for var in self.rows), instances(node)
-                if load.buffer not in made and key > best:
-                    best, chosen = key, step
-        return chosen
+        nodes = {name: self.sch.state.block(name) for name in self.members}
+        made = {written(node)[0] for node in nodes.values()}
+        found = [
+            (sum(step(var) != 0 for var in self.rows), instances(node), step)
+            for name, node in nodes.items()
+            for load, step in zip(body_loads(node), self.steps(name)[1:])
+            if load.buffer not in made
+        ]
+        return max(found, key=lambda each: each[:2], default=(0, 0, None))[2]
 
     def layout(self, name: str) -> tuple[str | None, tuple[int, ...]]:
         """The index map that puts rows first and makes one axis of the columns, None where that is

@@ -118,6 +118,28 @@ def test_rows_are_those_of_a_sum_whatever_else_goes_along(wide):
     np.testing.assert_allclose(interpret(sch.func, *arrays)[0], want, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("order", ["h, i", "i, h"])
+def test_rows_of_a_tile_share_an_operand_wherever_they_lie(order):
+    """Rows of queries in each order beside heads, of which each has keys of its own."""
+    shape = {"h": 3, "i": 12}
+    sizes = tuple(shape[name] for name in order.split(", "))
+    q, k, v = rows_of(*sizes, 8, name="q"), rows_of(3, 8, 32, name="k"), rows_of(3, 32, 16)
+    d, j = te.reduce_axis((0, 8), "d"), te.reduce_axis((0, 32), "j")
+
+    def head(a: Any, b: Any) -> Any:
+        return a if order == "h, i" else b
+
+    s = te.compute((*sizes, 32), lambda a, b, n: te.sum(q[a, b, d] * k[head(a, b), d, n], axis=d))
+    p = ops.softmax(s)
+    out = te.compute((*sizes, 16), lambda a, b, n: te.sum(p[a, b, j] * v[head(a, b), j, n], axis=j))
+    func = made(q, k, v, out)
+    (chain,), sch = chains_of(func), scheduled(func)
+    assert len(chain.chain.products) == 2 and chain.chain.sizes == (3, 12)
+    arrays = numbers(func)
+    (want,) = reference(func, *arrays)
+    np.testing.assert_allclose(interpret(sch.func, *arrays)[0], want, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("symbols", ["n..", ".n.", "nm.", ".nm", "n.m", "..n", "nmk"])
 def test_rows_are_one_nest_wherever_sizes_are_symbols(symbols):
     """Quotients by symbols tell nothing of what is touched: one such loop is outermost."""
