@@ -70,9 +70,30 @@ def parameter_names(name: str) -> list[str]:
 
 def bind(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Literals by parameter name, defaults left out; Illegal where the primitive takes no such."""
-    plain = bound(_parameters(name), args, kwargs)
+    least, names = _places(name)
+    if not kwargs and least <= len(args) <= len(names) and all(map(_is_plain, args)):
+        plain = dict(zip(names, map(literal, args)))  # nearly all calls: as `bound` gives them
+    else:
+        plain = bound(_parameters(name), args, kwargs)
     check_arguments(name, plain)
     return plain
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, (str, int, float))
+
+
+@functools.cache
+def _places(name: str) -> tuple[int, tuple[str, ...]]:
+    """How many arguments a primitive needs, and the names of those that it takes by their places;
+    none where it takes some otherwise."""
+    parameters = _parameters(name).parameters
+    if any([each.kind is not each.POSITIONAL_OR_KEYWORD for each in parameters.values()]):
+        return 1, ()
+    needed = [key for key, each in parameters.items() if each.default is each.empty]
+    return len(needed), tuple(parameters)
 
 
 def check_arguments(name: str, args: dict[str, Any]) -> None:

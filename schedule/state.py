@@ -129,8 +129,12 @@ class State:
 
     def changed_since(self, before: "State") -> list[Block]:
         """The blocks of the nests at the root that are not those of `before`, in program order."""
-        kept = {nest.stmt for nest in before._nests}
-        return _blocks_of([nest for nest in self._nests if nest.stmt not in kept])
+        return _blocks_of(self.nests_beside(before))
+
+    def nests_beside(self, other: "State") -> list[Nest]:
+        """The nests at the root that are not those of another state, in program order."""
+        kept = {nest.stmt for nest in other._nests}
+        return [nest for nest in self._nests if nest.stmt not in kept]
 
     def block_path(self, name: str) -> tuple[Stmt, ...]:
         """The statements from the root down to a block; refuses a name that is no block."""

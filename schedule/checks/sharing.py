@@ -24,7 +24,7 @@ def sharing_conflict(before: State, after: State) -> Illegal | None:
 
     What they shared before, the step that made it so has proved.
     """
-    if ForKind.PARALLEL not in after.kinds:
+    if ForKind.PARALLEL not in after.kinds or _uses_stay(before, after):
         return None
     known = {(loop.name, buffer.name) for loop, buffer in _shared(before)}
     for loop, buffer in _shared(after):
@@ -42,6 +42,19 @@ def sharing_conflict(before: State, after: State) -> Illegal | None:
                 "take this step before the loop is made parallel",
             )
     return None
+
+
+def _uses_stay(before: State, after: State) -> bool:
+    """Whether a step changed no nest with a parallel loop, and no block in what it does: then
+    threads share what they shared before."""
+    nests = before.nests_beside(after), after.nests_beside(before)
+    if any([ForKind.PARALLEL in nest.kinds for changed in nests for nest in changed]):
+        return False
+    mine, theirs = (
+        {(b.name, b.init, b.body) for nest in changed for b in nest.blocks.values()}
+        for changed in nests
+    )
+    return mine == theirs
 
 
 @lru_cache(maxsize=STATES)

@@ -76,10 +76,8 @@ class Layout:
 def layout_of(state: State, text: str, buffer: Buffer, where: str) -> Layout:
     """The layout that an index map gives a buffer; refuses a map that is not one to one on it."""
     old, components, written = _read(state, text, buffer, where)
-    analyzer = state.analyzer()
-    for var, size in zip(old, buffer.shape):
-        analyzer.bind(var, size)
-    extents = dict(zip(old, buffer.shape))
+    analyzer, extents = state.analyzer(), dict(zip(old, buffer.shape))
+    analyzer.bind_all(extents)
     shape: list[Expr] = []
     for part in components:
         span = relax(part, extents, analyzer)

@@ -40,7 +40,7 @@ from tensorir import (
     walk,
 )
 
-Visit = Callable[[Stmt, Analyzer, Analyzer], Stmt]
+Visit = Callable[[Stmt, Analyzer], Stmt]
 
 SPECIAL = ("inf", "-inf", "nan")
 
@@ -70,10 +70,10 @@ def _hint(value: object) -> str | None:
 
 def relaid(state: State, body: Stmt, old: Buffer, new: Buffer, layout: Layout) -> Stmt:
     """`body` with the elements of `old` in their places in `new`."""
-    analyzer, scope = state.analyzer, state.names_in_scope()
+    scope = state.names_in_scope()
     users = {*writers(state, old), *readers(state, old)}
     around = {stmt for name in users for stmt in state.block_path(name)}
-    return _Relayout(old, new, layout, scope, around).visit(body, analyzer(), analyzer())
+    return _Relayout(old, new, layout, scope, around).visit(body, state.analyzer())
 
 
 class _Relayout:
@@ -89,24 +89,23 @@ class _Relayout:
         self.place: tuple[Expr, ...] = ()
         """Where the block at hand stores, in its new variables `axes`, to the old buffer."""
 
-    def visit(self, stmt: Stmt, loops: Analyzer, own: Analyzer) -> Stmt:
-        """`loops` knows the loops around `stmt`, `own` the variables of the blocks around it."""
-        return self.moved(stmt, loops, own, self.visit) if stmt in self.around else stmt
+    def visit(self, stmt: Stmt, own: Analyzer) -> Stmt:
+        """`own` knows the loops around `stmt`, and the variables of the blocks around it."""
+        return self.moved(stmt, own, self.visit) if stmt in self.around else stmt
 
-    def below(self, stmt: Stmt, loops: Analyzer, own: Analyzer) -> Stmt:
+    def below(self, stmt: Stmt, own: Analyzer) -> Stmt:
         """What a block that uses the buffer has inside."""
-        return self.moved(stmt, loops, own, self.below)
+        return self.moved(stmt, own, self.below)
 
-    def moved(self, stmt: Stmt, loops: Analyzer, own: Analyzer, visit: Visit) -> Stmt:
+    def moved(self, stmt: Stmt, own: Analyzer, visit: Visit) -> Stmt:
         if isinstance(stmt, Block):
-            return self.block(stmt, loops, own)
+            return self.block(stmt, own)
         if isinstance(stmt, Store):
             return self.store(stmt, own)
         if isinstance(stmt, For):
-            loops, own = loops.copy(), own.copy()
-            loops.bind(stmt.var, stmt.extent)
+            own = own.copy()
             own.bind(stmt.var, stmt.extent)
-        moved = map_children(stmt, lambda child: visit(child, loops, own))
+        moved = map_children(stmt, lambda child: visit(child, own))
         if isinstance(moved, If):
             cond = self.expr(moved.cond, own)
             return moved if cond is moved.cond else replace(moved, cond=cond)
@@ -115,19 +114,17 @@ class _Relayout:
             return moved if value is moved.value else replace(moved, value=value)
         return moved
 
-    def block(self, node: Block, loops: Analyzer, own: Analyzer) -> Block:
+    def block(self, node: Block, own: Analyzer) -> Block:
         store = plain_store(node)
         if store is not None and store.buffer is self.old and self.layout.exact:
-            moved = on_new_axes(node, store, self.layout, loops, self.scope)
+            moved = on_new_axes(node, store, self.layout, own, self.scope)
             if moved is not node:
                 self.axes = tuple(it.var for it in moved.iters[: len(self.layout.shape)])
                 self.place = self.stored(moved.body)
             node = moved
-        inner, below = own.copy(), loops.copy()
-        for it in node.iters:
-            inner.bind(it.var, it.extent)
-            below.bind(it.var, it.extent)
-        result = map_children(node, lambda child: self.below(child, below, inner))
+        inner = own.copy()
+        inner.bind_all({it.var: it.extent for it in node.iters})
+        result = map_children(node, lambda child: self.below(child, inner))
         self.axes = ()
         assert isinstance(result, Block)
         return result

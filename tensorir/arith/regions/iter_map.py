@@ -70,6 +70,8 @@ def determines(
     The points are those of the box `extents`; other variables are the same for both. True is
     proved; False means that no proof was found.
     """
+    if any([index is var for index in indices]):
+        return True
     return determines_all(indices, (var,), extents, analyzer)
 
 
