@@ -67,9 +67,9 @@ function that a kernel asks for without a version, the loader takes the first or
 
 ELEMENT = re.compile(r"^ *(\w+)\[.*\] \S{0,2}= ", re.MULTILINE)
 """What is assigned to an element of an array."""
-VECTORS = re.compile(r"x\d+ (\w+)\[\d+\]")
-"""An array whose elements are vectors, by the end of their type: an expression looks for that ten
-times as fast as for whole words at the beginning of lines."""
+VECTORS = re.compile(r"x\d+ \*?(\w+)(?:\[\d+\]| = &)")
+"""An array whose elements are vectors, or an address in one, by the end of their type: expressions
+look for that ten times as fast as for whole words at the beginning of lines."""
 NUMBER = r" = -?[\d.]+f?;\n"
 """That an element becomes a number, many of which gcc stores at once without that search."""
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from math import prod
 
 from tensorir import (
     BinOp,
@@ -39,6 +40,9 @@ INDEX_SIZE = 8
 
 PLACES = 3
 """Elements at fixed distances from one place that are worth a name for its address."""
+
+REGISTERS = 2048
+"""Bytes of all vector registers of a processor, at most: an array with more is memory."""
 
 Place = tuple[Buffer, Expr]
 """The element of a buffer, which has one dimension, at the varying part of an index."""
@@ -177,10 +181,10 @@ def shared_places(run: Sequence[Store], used: Sequence[Counter[Expr]]) -> dict[i
     first: dict[Place, int] = {}
     for position, (store, nodes) in enumerate(zip(run, used)):
         for node in (Load(store.buffer, store.indices), *nodes):
-            if not isinstance(node, Load) or not _in_memory(node.buffer) or len(node.indices) > 1:
+            if not isinstance(node, Load) or len(node.indices) > 1:
                 continue
             place, distance = place_of(node.buffer, node.indices[0])
-            if _is_compound(place[1]):
+            if _is_compound(place[1]) and _in_memory(node.buffer):
                 near.setdefault(place, set()).add(distance)
                 first.setdefault(place, position)
     found: dict[int, list[Near]] = {}
@@ -192,7 +196,10 @@ def shared_places(run: Sequence[Store], used: Sequence[Counter[Expr]]) -> dict[i
 
 
 def _in_memory(buffer: Buffer) -> bool:
-    return buffer.scope == "global" and dt.lanes(buffer.dtype) == 1
+    if buffer.scope == "global" and dt.lanes(buffer.dtype) == 1:
+        return True
+    shape = buffer.const_shape
+    return shape is not None and prod(shape) * dt.itemsize(buffer.dtype) > REGISTERS
 
 
 def _is_compound(index: Expr) -> bool:

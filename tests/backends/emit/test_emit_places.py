@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from backends.c.emit.codegen import emit
-from tensorir import Target
+from backends.c.flags import ELEMENT, VECTORS
+from tensorir import Alloc, Buffer, For, Load, PrimFunc, Ramp, Store, Target, Var, const, seq
 from tensorir.text.parser import parse
 
 TARGET = Target(vector_bits=512)
@@ -55,6 +57,27 @@ def f(A: f32[40], C: f32[16]):
     rows = a.reshape(8, 5)
     expected = np.stack([rows[:, 0] + rows[:, 1], rows[:, 2] - rows[:, 4]], axis=1)
     np.testing.assert_array_equal(c.reshape(8, 2), expected)
+
+
+@pytest.mark.parametrize("size, memory", [(36, True), (32, False)])
+def test_local_arrays_are_memory_where_no_registers_hold_them(size, memory, run):
+    i, j, lanes = Var("i"), Var("j"), 16
+    x, y = (Buffer(name, (32 * lanes,), "float32") for name in "xy")
+    t = Buffer("t", (size,), f"float32x{lanes}", "local")
+
+    def vector(at):
+        return (Ramp(at * lanes, const(1), lanes),)
+
+    first = [Store(t, (i * 4 + n,), Load(x, vector(i * 4 + n))) for n in range(4)]
+    then = [Store(y, vector(j * 4 + n), Load(t, (j * 4 + (3 - n),))) for n in range(4)]
+    loops = seq(For(i, const(8), seq(*first)), For(j, const(8), seq(*then)))
+    func = PrimFunc("f", (x, y), (), Alloc(t, loops))
+    text = emit(func, TARGET)
+    assert ("t_at[3] = LOAD" in text) == memory
+    assert set(ELEMENT.findall(text)) <= set(VECTORS.findall(text)), "flags know them as vectors"
+    a, found = np.arange(32 * lanes, dtype="float32"), np.zeros(32 * lanes, "float32")
+    assert run(func, a, found) == 0
+    np.testing.assert_array_equal(found, a.reshape(8, 4, lanes)[:, ::-1].ravel())
 
 
 def test_vectors_and_strided_stores_start_at_a_named_address(run):
