@@ -39,7 +39,7 @@ LANES = {
     # a / b rounded down, and what it leaves, of fmod(a, b): as NumPy's, zeros included.
     "quotient": """($V a, $V b, $V rest) {
     $V q = (a - rest) / b;
-    q = (rest != 0) & ((b < 0) != (rest < 0)) ? q - 1 : q;
+    q = ((rest != 0) & ((b < 0) != (rest < 0))) ? q - 1 : q;
     $V down = __builtin_floor$F(q), lack = q - down;
     down = lack + lack > 1 ? down + 1 : down;
     down = q == 0 ? __builtin_copysign$F(0, a / b) : down;

@@ -1,7 +1,8 @@
 """The few vector helpers that gcc 12 does not find by itself: builtins for x86.
 
 Each row stands beside the loop over the lanes, under a test of the instruction set, and is used
-where the vector has exactly the size of a register. clang needs none of them but masked moves.
+where the vector has exactly the size of a register. clang needs none of them but masked moves and
+functions of exponents, whose loops it leaves as calls, lane by lane.
 
 Only AVX2's conversions between integers of 64 bits and floats go lane by lane, for want of an
 instruction.
@@ -75,7 +76,7 @@ def lane_function(name: str, dtype: str) -> Native | None:
     widest = register == 512
     vector = f"({dt.SHORT[dt.element(dtype)]}x{dt.lanes(dtype)})"
     expression = text.format(e=suffix, w=register, v=vector, r=", 4" if widest else "")
-    return Native("__AVX512F__" if widest else "__AVX512VL__", expression)
+    return Native("__AVX512F__" if widest else "__AVX512VL__", expression, True)
 
 
 def upper_half(name: str, dtype: str) -> Native | None:

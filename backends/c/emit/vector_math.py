@@ -52,8 +52,27 @@ def lane_loop(emitter: VectorEmitter, name: str, helper: Helper, dtype: str) -> 
     params = ", ".join(f"{vector} {p}" for p in names)
     lane = f"{scalar}({', '.join(f'{p}[i]' for p in names)})"
     native = extremum(name, dtype) or lane_function(name, dtype) or upper_half(name, dtype)
-    full = helper_name(name, dtype)
-    return emitter.lanes_helper(full, vector, params, lane, dt.lanes(dtype), native)
+    full, choice = helper_name(name, dtype), _CHOICE.search(helper.text)
+    whole = by_mask(vector, _mask(emitter, dtype), *choice.groups()) if choice else ""
+    if name == "copysign":
+        bits, mask = dt.bits(dtype), _mask(emitter, dtype)
+        rest = f"(i{bits}){(1 << bits - 1) - 1:#x}"
+        whole = f"({vector})((({mask})x & {rest}) | (({mask})sign & ~{rest}))"
+    return emitter.lanes_helper(full, vector, params, lane, dt.lanes(dtype), native, whole)
+
+
+_CHOICE = re.compile(r"{ return (\w+ [<>] \w+) \? (\w+) : (\w+); }")
+"""A helper that does nothing but choose."""
+
+
+def _mask(emitter: VectorEmitter, dtype: str) -> str:
+    return emitter.mask_type(dt.bits(dtype), dt.lanes(dtype))
+
+
+def by_mask(vector: str, mask: str, cond: str, a: str = "a", b: str = "b") -> str:
+    """The lanes of `a` where those of `cond` are -1, and of `b` where they are 0, by their bits."""
+    cond = f"({mask})({cond})"
+    return f"({vector})(({cond} & ({mask}){a}) | (~{cond} & ({mask}){b}))"
 
 
 def nan_extremum(emitter: VectorEmitter, name: str, dtype: str) -> str:
@@ -66,6 +85,7 @@ def nan_extremum(emitter: VectorEmitter, name: str, dtype: str) -> str:
         f"{vector} a, {vector} m",
         "a[i] != a[i] ? a[i] : m[i]",
         dt.lanes(dtype),
+        whole=by_mask(vector, _mask(emitter, dtype), "a != a", b="m"),
     )
     usual = f"    return {chosen}(a, {known}(a, b));"
     body = emitter.native_or(propagating(name, dtype), "    return $;", usual)

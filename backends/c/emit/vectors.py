@@ -10,7 +10,7 @@ from __future__ import annotations
 from backends.c.emit.division import by_constant
 from backends.c.emit.masks import MaskEmitter, is_mask
 from backends.c.emit.native import Native, merged
-from backends.c.emit.vector_math import vector_helper
+from backends.c.emit.vector_math import by_mask, vector_helper
 from backends.emit.expressions import ATOM, OR, TERNARY, UNARY, Text
 from backends.math.helpers import find_helper
 from tensorir import (
@@ -77,14 +77,18 @@ class VectorEmitter(MaskEmitter):
         lane: str,
         lanes: int,
         native: Native | None = None,
+        whole: str = "",
     ) -> str:
-        """A function that computes each lane by the text `lane`, in which `i` is its number."""
+        """A function that computes each lane by the text `lane`, in which `i` is its number, and
+        in clang, which takes some of such loops apart, by the text `whole`, if it is given."""
         if name in self.declarations:
             return name
         loop = f"for (int i = 0; i < {lanes}; i++) r[i] = {lane};"
         if lanes == 2:  # gcc writes two turns out before it looks for vectors
             loop = f'_Pragma("GCC unroll 1") {loop}'
         body = f"    {result} r = {{0}};\n    {loop}\n    return r;"
+        if whole:
+            body = f"#ifdef __clang__\n    return {whole};\n#else\n{body}\n#endif"
         body = self.native_or(native, "    return $;", body)
         self.declarations[name] = f"{self.inline} {result} {name}({params}) {{\n{body}\n}}"
         return name
@@ -157,6 +161,9 @@ class VectorEmitter(MaskEmitter):
         scalar = e.a if isinstance(e, Broadcast) else None
         if scalar is None or e in self.named or isinstance(other, (Broadcast, Const)):
             return self.expr(e, level)
+        if isinstance(scalar, Call) or (scalar.dtype == "uint64" and not isinstance(scalar, Load)):
+            # Builtins give int for narrow integers, and numbers are long long: clang takes neither.
+            return f"({self.type_name(scalar.dtype)}){self.expr(scalar, UNARY)}"
         return self.expr(scalar, level)
 
     def expr_binop(self, e: BinOp) -> Text:
@@ -219,7 +226,8 @@ class VectorEmitter(MaskEmitter):
         params, lane = f"{mask} m, {vector} a, {vector} b", "m[i] ? a[i] : b[i]"
         if lanes == 2 and whole:  # gcc 12 makes the mask of m ? 1 : 0
             lane = "(m[i] & a[i]) | (~m[i] & b[i])"
-        return self.lanes_helper(f"select_{vector}", vector, params, lane, lanes)
+        chosen = by_mask(vector, mask, "m")
+        return self.lanes_helper(f"select_{vector}", vector, params, lane, lanes, whole=chosen)
 
     def vector_call(self, e: Call) -> Text:
         if e.name == REINTERPRET:

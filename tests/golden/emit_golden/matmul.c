@@ -8,6 +8,8 @@
 typedef __INT64_TYPE__ i64;
 typedef float f32x16 __attribute__((vector_size(64)));
 typedef float f32x16_u __attribute__((vector_size(64), aligned(4), may_alias));
+typedef __INT32_TYPE__ i32;
+typedef i32 i32x16 __attribute__((vector_size(64)));
 
 #define LOAD(T, p) ((T)*(const T##_u *)(p))
 #define STORE(T, p, v) (*(T##_u *)(p) = (v))
@@ -24,9 +26,13 @@ static inline f32x16 maxc_f32x16(f32x16 a, f32x16 b) {
 #if defined(__AVX512F__) && !defined(__clang__)
     return __builtin_ia32_maxps512_mask(a, b, a, -1, 4);
 #else
+#ifdef __clang__
+    return (f32x16)(((i32x16)(a > b) & (i32x16)a) | (~(i32x16)(a > b) & (i32x16)b));
+#else
     f32x16 r = {0};
     for (int i = 0; i < 16; i++) r[i] = maxc_f32(a[i], b[i]);
     return r;
+#endif
 #endif
 }
 
