@@ -183,7 +183,7 @@ def kernel() -> Check:
     """Compiles and runs a kernel with a parallel loop, past the cache."""
     import numpy as np
 
-    from backends import BuildError, ObjectCache, build_source
+    from backends import BuildError, ObjectCache, build_source, host_share
     from tensorir import te
 
     data = te.placeholder((4096,), "float32", name="data")
@@ -198,6 +198,10 @@ def kernel() -> Check:
         return Check("openmp", "fail", str(error), "name a folder you can write to in TMPDIR")
     threads, cores = int(result[0]), _cores()
     text = f"a kernel was compiled and ran on {threads} of {cores} processors"
+    share = host_share() or threads
+    if share < threads:
+        remedy = f"set OMP_NUM_THREADS={max(1, int(share))}: more threads stop each other"
+        return Check("openmp", "warn", f"{text}, with the time of {share:g}", remedy)
     if threads >= cores:
         return Check("openmp", "ok", text)
     remedy = "install libomp, or use gcc"

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from backends.gpu.launches import Launches as Launches
     from backends.host import host_caches as host_caches
     from backends.host import host_processors as host_processors
+    from backends.host import host_share as host_share
     from backends.host import host_threads as host_threads
     from backends.kernel import CompiledKernel as CompiledKernel
     from backends.register import extern_runner as extern_runner
@@ -54,7 +55,7 @@ __all__ = lazy_names(
         "backends.commands": "describe_status",
         "backends.errors": "BuildError OutOfMemory",
         "backends.gpu.launches": "Launches",
-        "backends.host": "host_caches host_processors host_threads",
+        "backends.host": "host_caches host_processors host_share host_threads",
         "backends.call.allocate": "lasting",
         "backends.call.inputs": "random_arguments",
         "backends.kernel": "CompiledKernel",

@@ -11,6 +11,9 @@ from tensorir import Processor
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 """Where Linux lists the caches of the first processor."""
 
+GROUP = Path("/sys/fs/cgroup")
+"""Where a container says what it may have."""
+
 MOST_SHARE = 16 << 20
 """Bytes of the last cache for each processor of this machine, at most. A virtual machine may list
 the 480 MiB of its whole host, of which its two processors have what the neighbours leave."""
@@ -38,6 +41,20 @@ def host_processors() -> list[int]:
     """The numbers of the logical processors that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return sorted(affinity(0)) if affinity else list(range(os.cpu_count() or 1))
+
+
+def host_share(folder: Path = GROUP) -> float | None:
+    """How many processors' time the control group of this process may use, which containers limit
+    without hiding processors; None where there is no limit, or none is told."""
+    first = folder / "cpu" / "cpu.cfs_quota_us", folder / "cpu" / "cpu.cfs_period_us"
+    for paths in ((folder / "cpu.max",), first):
+        try:
+            words = " ".join(path.read_text() for path in paths).split()
+        except OSError:
+            continue
+        if len(words) == 2 and all(map(str.isdecimal, words)) and int(words[1]):
+            return int(words[0]) / int(words[1])
+    return None
 
 
 @cache

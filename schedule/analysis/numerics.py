@@ -41,7 +41,8 @@ def numerics_class(func: PrimFunc, definition: PrimFunc) -> str:
     and products are grouped as there, else "reassociated"; the class of another algorithm that was
     put in its place; "mixed" if an intrinsic that rounds otherwise than the loops adds them.
 
-    Reductions by min, max, and, or, and those of integers, give equal bits in any order.
+    Reductions by min, max, and, or, and those of integers, give equal bits in any order, but for
+    which of 0.0 and -0.0 is the extreme of both, and which NaN is found: nothing says that.
     """
     inner = innermost(func.body)
     if any([_rounds_otherwise(loops) for _, loops in inner]):

@@ -89,6 +89,13 @@ def test_few_openmp_threads(monkeypatch):
     assert "unset OMP_NUM_THREADS" in check.remedy
 
 
+def test_a_container_with_less_time_than_processors(monkeypatch):
+    monkeypatch.setattr("backends.host_share", lambda: 0.5)
+    check = doctor.kernel()
+    assert check.level == "warn" and "the time of 0.5" in check.text
+    assert "OMP_NUM_THREADS=1" in check.remedy
+
+
 def test_a_busy_machine(monkeypatch):
     monkeypatch.setattr(os, "getloadavg", lambda: (99.0, 0.0, 0.0))
     assert doctor.load().level == "warn"
@@ -110,6 +117,7 @@ def test_calibrated_peaks_are_named():
 
 def test_calibrate(monkeypatch, tmp_path):
     from autotune.calibration import peak
+
     monkeypatch.setattr(peak, "_flops", lambda *_: 100.0)
     monkeypatch.setattr(peak, "_gbps", lambda *_: 10.0)
     assert doctor.peaks(False).text.startswith("not measured yet")

@@ -31,6 +31,23 @@ def test_data_and_unified_caches_count(tmp_path):
     assert host.cache_sizes(tmp_path / "nowhere") == {}
 
 
+@pytest.mark.parametrize(
+    ("files", "share"),
+    [
+        ({"cpu.max": "150000 100000"}, 1.5), ({"cpu.max": "max 100000"}, None), ({}, None),
+        ({"cpu.max": "?"}, None), ({"cpu.max": "1 0"}, None),
+        ({"cpu/cpu.cfs_quota_us": "400000", "cpu/cpu.cfs_period_us": "100000"}, 4.0),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
+        ({"cpu/cpu.cfs_quota_us": "400000"}, None),
+    ],
+)  # fmt: skip
+def test_the_time_that_a_container_may_use(files, share, tmp_path):
+    (tmp_path / "cpu").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text + "\n")
+    assert host.host_share(tmp_path) == share
+
+
 def test_what_a_machine_does_not_tell_is_the_usual_size(monkeypatch):
     monkeypatch.setattr(host, "host_caches", lambda: {"L2": 1 << 19})
     usual = Processor()
