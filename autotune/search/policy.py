@@ -77,7 +77,7 @@ def propose(
         require_candidates(state)
     batch = Batch(state, pool.scores, count, settings.bandit, settings.failures)
     batch.take([c for c in state.defaults if c in pool.scores], count)
-    batch.take(pool.likely(named), count)  # what was best elsewhere, unless it is far from it here
+    batch.take(pool.likely(named), -(-batch.left // 2))  # best elsewhere; at most half of the rest
     free = batch.left
     likely = pool.likely(drawn)
     batch.take(rng.sample(likely, len(likely)), share_of(free, settings.explore, rng))

@@ -159,6 +159,22 @@ def test_hints_come_first_that_are_not_far_from_the_best_here():
     assert not set(good) & set(blind)
 
 
+@pytest.mark.parametrize("count", [1, 2, 5, 8])
+@pytest.mark.parametrize("tried", [0, 9])
+def test_hints_leave_half_of_a_batch_to_what_is_best_here(count, tried):
+    """However many there are: where they say nothing, a search is half a batch late at most."""
+    state = state_of(Guess(), trials(tried, lambda i, j: 1.0 + i))
+    state.defaults, state.hints = [Candidate("one", (0, 0))], []
+    assert state.defaults[0] not in state.measured
+    some = [Candidate("third", (n, 2)) for n in range(8, 18)]  # likely, and not the best here
+    without = propose(SPACE, state, count, random.Random(0), QUICK)
+    state.hints = some
+    found = propose(SPACE, state, count, random.Random(0), QUICK)
+    assert found[0] == without[0] == state.defaults[0] and not set(some) & set(without)
+    assert found[1 : 1 + count // 2] == some[: count // 2] and len(found) == count
+    assert not set(some) & set(found[1 + count // 2 :])
+
+
 def test_the_policy_beats_chance_on_what_was_recorded():
     """One of the choices decides much and is in no feature: a part is luck, so in many searches."""
     recordings = [made(count=600, seed=seed, failing=0.2) for seed in range(8)]
