@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from autotune.search import STRATEGIES, Propose
 from autotune.search.policy import DEFAULT, Policy, propose
-from autotune.simulate import simulate
+from autotune.simulate import Recording, simulate
 from autotune.simulate.replay import dealt
 from benchmarks.tuner.record import recorded
 
@@ -83,25 +84,41 @@ def ceiling(paths: Sequence[Path], draws: int = 2000, fastest: int = 60) -> floa
     return float(np.mean(shares))
 
 
+class Compared(NamedTuple):
+    """Rows of all strategies on recorded times, of the same on recordings without their noise, and
+    of the policy without each ingredient."""
+
+    rows: list[Row]
+    quiet: list[Row]
+    without: list[Row]
+
+
 def compared(
     paths: Sequence[Path], trials: int, seeds: int, jobs: int, ablations: bool
-) -> tuple[list[Row], list[Row]]:
-    """A row for each strategy, and one for the policy without each ingredient."""
+) -> Compared:
     marks = tuple(m for m in MARKS if m <= trials)
-    names = [*STRATEGIES, *(WITHOUT if ablations else ())]
-    tasks = [(name, path, seed) for name in names for path in paths for seed in range(seeds)]
+    kinds = [(name, quiet) for quiet in (False, True) for name in STRATEGIES]
+    kinds += [(name, False) for name in WITHOUT if ablations]
+    tasks = [(*kind, path, seed) for kind in kinds for path in paths for seed in range(seeds)]
     one = partial(_regrets, trials=trials, marks=marks)
     with ProcessPoolExecutor(jobs) as pool:
         found = np.array(list(pool.map(one, tasks, chunksize=max(seeds // 2, 1))))
-    table = found.reshape(len(names), len(paths), seeds, len(marks))
-    rows = [Row(name, marks, regrets) for name, regrets in zip(names, table)]
-    return rows[: len(STRATEGIES)], rows[len(STRATEGIES) :]
+    table = found.reshape(len(kinds), len(paths), seeds, len(marks))
+    rows = [Row(name, marks, regrets) for (name, _), regrets in zip(kinds, table)]
+    many = len(STRATEGIES)
+    return Compared(rows[:many], rows[many : 2 * many], rows[2 * many :])
 
 
-def _regrets(task: tuple[str, Path, int], trials: int, marks: Sequence[int]) -> list[float]:
-    name, path, seed = task
-    run = simulate(recorded(path), _strategy(name), trials, seed)
+def _regrets(task: tuple[str, bool, Path, int], trials: int, marks: Sequence[int]) -> list[float]:
+    name, quiet, path, seed = task
+    recording = _without_noise(path) if quiet else recorded(path)
+    run = simulate(recording, _strategy(name), trials, seed)
     return [run.regret(mark) for mark in marks]
+
+
+@lru_cache(maxsize=16)
+def _without_noise(path: Path) -> Recording:
+    return recorded(path).without_noise()
 
 
 def _strategy(name: str) -> str | Propose:

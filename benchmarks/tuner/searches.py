@@ -15,13 +15,15 @@ from pathlib import Path
 
 from backends import host_threads
 from benchmarks.table import show_table
-from benchmarks.tuner.compare import Row, ceiling, compared
+from benchmarks.tuner.compare import Compared, Row, ceiling, compared
 from benchmarks.tuner.plot import draw
 from benchmarks.tuner.record import RECORDED
 from benchmarks.tuner.section import RESULTS, ROOT, Section, chosen, parser_of, publish
 
 EARLY = 24
-HEADER = ("strategy", "mean, 24", "mean", "found, 24", "found")
+HEADER = (
+    "strategy", "mean, 24", "mean", "found, 24", "found", "without noise, 24", "without noise",
+)  # fmt: skip
 FILE = "searches.json"
 
 
@@ -39,15 +41,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         paths, options.seeds, options.trials = paths[:1], 1, min(options.trials, 16)
         options.no_ablations = True
     begun = time.perf_counter()
-    rows, without = compared(
-        paths, options.trials, options.seeds, options.jobs, not options.no_ablations
-    )
+    found = compared(paths, options.trials, options.seeds, options.jobs, not options.no_ablations)
+    rows, _, without = found
     seconds = time.perf_counter() - begun
     rows.sort(key=lambda row: row.mean(options.trials))
-    searches = (len(rows) + len(without)) * len(paths) * options.seeds
+    searches = sum(map(len, found)) * len(paths) * options.seeds
     about = f"{len(paths)} recordings, {options.seeds} seeds, {options.trials} trials"
     print(f"{about}: {searches} searches in {seconds:.0f} s")
-    status = publish(_section(rows, without, paths, options.trials), options)
+    status = publish(_section(found, paths, options.trials), options)
     print(f"of candidates as fast as the best known, {ceiling(paths):.0%} would count as found")
     policy = next(row for row in rows if row.name == "policy")
     ablations = [_ablation(row, policy, options.trials) for row in without]
@@ -69,23 +70,24 @@ def recordings(options: argparse.Namespace) -> list[Path]:
     return [known[name] for name in chosen(sorted(known), options.only)]
 
 
-def _section(
-    rows: Sequence[Row], without: Sequence[Row], paths: Sequence[Path], trials: int
-) -> Section:
-    def table(found: Sequence[Row]) -> dict[str, object]:
-        return {row.name: row.regrets.round(4).tolist() for row in found}
+def _section(found: Compared, paths: Sequence[Path], trials: int) -> Section:
+    def table(rows: Sequence[Row]) -> dict[str, object]:
+        return {row.name: row.regrets.round(4).tolist() for row in rows}
 
+    rows, quiet, without = found
     names = [p.name.removesuffix(".jsonl.gz") for p in paths]
-    found = {"strategies": table(rows), "without": table(without)}
-    data = {"recordings": names, "trials": rows[0].marks, **found}
+    kinds = {"strategies": table(rows), "quiet": table(quiet), "without": table(without)}
+    data = {"recordings": names, "trials": rows[0].marks, **kinds}
     title = "searches: time of the winner / best known; share within 5 % of it"
-    return Section("tuner", FILE, title, HEADER, [_cells(row, trials) for row in rows], data)
+    still = {row.name: row for row in quiet}
+    lines = [_cells(row, still[row.name], trials) for row in rows]
+    return Section("tuner", FILE, title, HEADER, lines, data)
 
 
-def _cells(row: Row, trials: int) -> tuple[str, ...]:
-    early = min(EARLY, trials)
-    means = [f"{row.mean(n):.3f}" for n in (early, trials)]
-    return row.name, *means, *[f"{row.found(n):.0%}" for n in (early, trials)]
+def _cells(row: Row, quiet: Row, trials: int) -> tuple[str, ...]:
+    marks = min(EARLY, trials), trials
+    means = [f"{row.mean(n):.3f}" for n in marks]
+    return row.name, *means, *[f"{each.found(n):.0%}" for each in (row, quiet) for n in marks]
 
 
 def _ablation(row: Row, policy: Row, trials: int) -> tuple[str, ...]:
