@@ -95,8 +95,9 @@ def lanes_of(c: library.Contraction, cpu: Cpu) -> int:
 def lane_axis(c: library.Contraction, cpu: Cpu) -> int | None:
     """The axis that is summed over along whose terms all operands that move are read in vectors,
     the nearest, if it fills the lanes of these, and sums have some terms for each."""
-    if any(o.pad for o in c.operands) or any(map(c.is_window, range(len(c.axes)))):
-        return None
+    apart = all(o.strides[n] not in (1, None) for o in c.operands for n in c.spatial)
+    if any(o.pad for o in c.operands) or not apart and any(map(c.is_window, range(len(c.axes)))):
+        return None  # neighbours read the same elements
     lanes = lanes_of(c, cpu)
     steps = {n: [o.strides[n] for o in c.operands if o.strides[n] != 0] for n in c.reduced}
     near = {n: sum(each or 0 for each in steps[n]) for n in c.reduced if steps[n]}
@@ -163,11 +164,11 @@ def _turned(c: library.Contraction, cpu: Cpu) -> Iterator[tuple[int, int]]:
 
 def _is_dear(c: library.Contraction, cpu: Cpu) -> bool:
     """Whether adding lanes up takes longer than turning the operands, so that lanes along the
-    results, which have to be neighbours there, need no partial sums."""
+    results, which have to be neighbours there, need no partial sums. Windows cannot be turned."""
     results = prod(axis.extent or SYMBOLIC for axis in c.axes if not axis.reduce)
     read = sum(prod(size or SYMBOLIC for size in o.shape) for o in c.operands)
     dear = results * cpu.costs.add > read * cpu.costs.copy_turned
-    return dear and has_plans(c, cpu)
+    return dear and not any(map(c.is_window, c.reduced)) and has_plans(c, cpu)
 
 
 def _nests(c: library.Contraction, cpu: Cpu, lanes: int) -> Iterator[library.NestPlan]:

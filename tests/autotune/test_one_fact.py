@@ -60,7 +60,8 @@ KNOWN = {
     "autotune/rules/short_rows.py": {"LONGER": SHAPE},
     "autotune/rules/stores.py": {"STREAM_FROM": "an output from which on it is a choice"},
     "autotune/rules/stencil.py": {
-        "ROWS": SHAPE, "GAIN": SHAPE, "UNALIGNED": MODEL, "RUN": MODEL, "TASKS": SHAPE,
+        "ROWS": SHAPE, "GAIN": SHAPE, "UNALIGNED": MODEL, "RUN": MODEL, "KEPT": MODEL,
+        "TASKS": SHAPE,
     },
     "autotune/rules/tensorized.py": {"NARROWER": SHAPE, "MANY_PANELS": SHAPE},
     "autotune/rules/tiled.py": {"MANY_TASKS": SHAPE},

@@ -213,6 +213,36 @@ def test_other_sums_have_partial_sums_too(name: str, cache: ObjectCache) -> None
     check(func, schedule, cache)
 
 
+def strided(step: int, terms: int, kind: str = "float32", signals: int = 0) -> PrimFunc:
+    """Windows of one signal or several, that begin `step` elements apart."""
+    x = te.placeholder((*[signals] * (signals > 0), 300 * step + terms), kind)
+    w, k = te.placeholder((terms,), kind), te.reduce_axis(terms)
+    if not signals:
+        return te.create_prim_func(
+            [x, w, te.compute((300,), lambda i: te.sum(x[step * i + k] * w[k], axis=k))]
+        )
+    made = te.compute((signals, 300), lambda c, i: te.sum(x[c, step * i + k] * w[k], axis=k))
+    return te.create_prim_func([x, w, made])
+
+
+@pytest.mark.parametrize("signals", [0, 3])
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("step", "terms", "along"),
+    [(1, 64, False), (2, 32, False), (4, 128, True), (5, 75, True), (160, 400, True)],
+)
+def test_windows_far_apart_have_lanes_along_their_terms(
+    step: int, terms: int, kind: str, signals: int, along: bool, cache: ObjectCache
+) -> None:
+    """Neighbouring results would be gathered; near ones share what they read."""
+    func = strided(step, terms, kind, signals)
+    _, schedule = default(func)
+    assert any(i.name == "rfactor" for i in schedule.trace.instructions) == along
+    check(func, schedule, cache)
+    _, kept = default(func, "bitwise")
+    assert kept.numerics == "bitwise"
+
+
 def test_samples_of_a_search_compute_the_sum(cache: ObjectCache) -> None:
     rng = random.Random(0)
     for name in ("rows", "few results"):
