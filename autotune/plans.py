@@ -166,18 +166,24 @@ class _Search:
             if self.extents[lane] < 2 or not self.may_be_lane(lane):
                 continue
             packed = self.packed(lane)
-            for vectors, rows in self.shapes(lane, lanes) if packed is not None else ():
+            if packed is None:
+                continue
+            order = (lane, *(n for n in c.spatial if n != lane))
+            plain = library.NestPlan(
+                lane, lanes, self.whole, self.whole, self.steps(), order, threads=False
+            )
+            packs: dict[int, tuple[library.Pack, ...]] = {}
+            for vectors, rows in self.shapes(lane, lanes):
                 tile = [1] * len(c.spatial)
                 tile[lane] = min(vectors * lanes, -(-self.extents[lane] // lanes) * lanes)
                 if self.exact[lane] and self.extents[lane] % tile[lane]:
                     continue
                 for n, size in rows:
                     tile[n] = size
-                packs = tuple([library.Pack(n, lane, tile[lane]) for n in packed or ()])
-                order = (lane, *(n for n in c.spatial if n != lane))
-                yield library.NestPlan(
-                    lane, lanes, tuple(tile), self.whole, self.steps(), order, packs, threads=False
-                )  # fmt: skip
+                width = tile[lane]
+                if width not in packs:
+                    packs[width] = tuple([library.Pack(n, lane, width) for n in packed])
+                yield varied(plain, tile=tuple(tile), packs=packs[width])
 
     def sizes(self, axis: int, most: int) -> list[int]:
         """Sizes up to `most` that cut an axis into parts as even as can be."""

@@ -110,9 +110,10 @@ class Stream:
         line = LINE / self.item
         panel = None if self.panel is None else np.tile(self.panel, depths)
         steps: list[tuple[float, Column | float, Column]] = []
+        most = box.max(axis=0).tolist()
         for n, stride in enumerate(self.strides):
             size = box[:, n]
-            if stride == 0:
+            if stride == 0 or most[n] <= 1:
                 continue
             if n == self.axis and panel is not None:
                 steps.append((1, 1.0, np.minimum(size, panel)))
@@ -123,7 +124,8 @@ class Stream:
         steps.sort(key=lambda item: item[0])
         run, runs, places = np.ones(len(box)), np.ones(len(box)), np.ones(len(box))
         pitch, count = np.ones(len(box)), np.ones(len(box))  # of the runs along the last axis
-        common = gcd(*(int(step) for step, _, size in steps if np.any(size > 1)))
+        moved = (int(step) for step, _, size in steps if panel is None or np.any(size > 1))
+        common = gcd(*moved)
         if steps and steps[0][0] == 1:  # neighbours are a run, whatever their number
             run = np.maximum(run, steps.pop(0)[2])
         for step, apart, size in steps:

@@ -18,10 +18,10 @@ def init_conflict(before: State, state: State) -> Illegal | None:
             continue
         loops: list[For] = []
         for stmt in state.block_path(block.name)[:-1]:
-            if isinstance(stmt, Block):
-                loops = []
-            elif isinstance(stmt, For):
+            if isinstance(stmt, For):
                 loops.append(stmt)
+            elif isinstance(stmt, Block):
+                loops = []
         problem = reduction_problem(block, tuple(loops), sizes)
         if problem is not None:
             where, reason = problem
