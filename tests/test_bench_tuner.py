@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from argparse import Namespace
 from dataclasses import replace
 from importlib import import_module
@@ -20,6 +21,7 @@ from benchmarks.tuner import (
     memory,
     metaschedule,
     neighbours,
+    record,
     seconds,
     transfer,
 )
@@ -118,6 +120,22 @@ def test_hints_of_a_neighbour_save_trials(tmp_path, capsys):
     apart = np.array([[1.2, 1.0], [1.0, 1.0]])
     spent = transfer.Spent("mlp", (1, 1), None, apart, apart)
     assert transfer.trials_to(apart) == 2 and transfer._interval([spent]) == (0.0, 0.0)
+
+
+def test_candidates_of_other_rules_are_not_left_out_in_silence(tmp_path, capsys):
+    """Rules get choices, and what was found before has no values for them."""
+    options = Namespace(out=tmp_path, work=tmp_path / "work", count=4)
+    space = record._recorder(options, "matmul").space
+    sketch = next(iter(space.sketches.values()))
+    known = sketch.decisions(space.sample(random.Random(0), sketch.name).values)
+    fewer = dict(list(known.items())[1:])
+    best = [[sketch.name, known], [sketch.name, fewer], ["of other rules", known]]
+    stored = {"workloads": {"matmul": {"best": best}}}
+    (tmp_path / record.FILE).write_text(json.dumps(stored))
+    assert not capsys.readouterr().err
+    recorder = record._recorder(options, "matmul")
+    assert [sketch.decisions(c.values) for c in recorder.also] == [known]
+    assert "matmul: 2 of 3 candidates" in capsys.readouterr().err
 
 
 def test_live_searches_are_judged_by_who_wins_the_race(tmp_path, monkeypatch, capsys):

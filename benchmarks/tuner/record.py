@@ -81,7 +81,15 @@ def _build(names: Sequence[str], options: argparse.Namespace) -> int:
 def _recorder(options: argparse.Namespace, name: str) -> Recorder:
     known = neighbours(options.out / FILE).get(name, ())
     also = [Candidate(sketch, tuple(made.values())) for sketch, made in known]
-    return Recorder(options.work / name, name, WORKLOADS[name](), options.count, also=also)
+    recorder = Recorder(options.work / name, name, WORKLOADS[name](), options.count, also=also)
+    lost = len(also) - len(recorder.also)
+    if lost:
+        print(
+            f"{name}: {lost} of {len(also)} candidates in {options.out / FILE} are none of today's"
+            " rules and are left out: python -m benchmarks.tuner.transfer --record finds others",
+            file=sys.stderr,
+        )
+    return recorder
 
 
 @lru_cache(maxsize=16)
