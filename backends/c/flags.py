@@ -36,14 +36,14 @@ GCC_ARM_FLAGS = ("-fno-schedule-insns",)
 """Before it allocates registers, gcc 12 moves loads up so far that sums in registers are spilled;
 for x86 it does not by default."""
 
-GCC_VECTOR_FLAGS = ("-fno-tree-slp-vectorize", "-fno-tree-loop-distribute-patterns")
-"""gcc looks for scalars side by side to make vectors of: a third of what it takes for a matrix
-product, in which there are none. Nor has it loops over elements that fill memory or copy it."""
+GCC_FILL_FLAGS = ("-fno-tree-loop-distribute-patterns",)
+"""gcc looks for loops over elements that fill memory or copy it, where none is a number or another
+element: a fortieth of what it takes for a Winograd convolution."""
 
 GCC_APART_FLAGS = ("-fno-tree-slp-vectorize",)
-"""Where scalars are stored, and none side by side, that search finds nothing either. Of a
-straight-line sum of conditions, in a type narrower than int, gcc 12 makes by it one of vectors of
-masks, which are -1 where it adds 1."""
+"""gcc looks for scalars side by side to make vectors of: a third of what it takes for a matrix
+product, in which there are none. Of a straight-line sum of conditions, in a type narrower than int,
+gcc 12 makes by it one of vectors of masks, which are -1 where it adds 1."""
 
 GCC_X86_FLAGS = ("-fno-gcse", "-fno-tree-vrp")
 """What values may be, which conditions then need not be asked, and what is computed twice is found
@@ -70,6 +70,8 @@ ELEMENT = re.compile(r"^ *(\w+)\[.*\] \S{0,2}= ", re.MULTILINE)
 VECTORS = re.compile(r"x\d+ \*?(\w+)(?:\[\d+\]| = &)")
 """An array whose elements are vectors, or an address in one, by the end of their type: expressions
 look for that ten times as fast as for whole words at the beginning of lines."""
+MOVED = re.compile(r"^ *(\w+)\[.*\] = [-\w.]+(?:\[[^\]]*\])?;$", re.MULTILINE)
+"""An element that becomes a number, or another one."""
 NUMBER = r" = -?[\d.]+f?;\n"
 """That an element becomes a number, many of which gcc stores at once without that search."""
 
@@ -119,7 +121,8 @@ def kernel_flags(compiler: Compiler, march: str | None, openmp: bool, text: str)
     apart = NARROW.search(text) or not _side_by_side(text, plain)
     bits = "__SSE__" not in known or "__AVX__" in known
     own = (
-        *(GCC_VECTOR_FLAGS if not plain else GCC_APART_FLAGS if apart else ()),
+        *(GCC_APART_FLAGS if apart else ()),
+        *(() if plain.intersection(MOVED.findall(text)) else GCC_FILL_FLAGS),
         *(GCC_BITS_FLAGS if bits else ()),
         *(GCC_X86_FLAGS if "__x86_64__" in known else ()),
         *(GCC_TURNED_FLAGS if TURNED in text else ()),
