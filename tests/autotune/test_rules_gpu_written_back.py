@@ -8,14 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autotune.explain import least_transactions
 from autotune.gpu.count import works_of
 from autotune.rules import choose
 from autotune.rules.gpu.product import ProductPlan
 from autotune.rules.gpu.tile_memory import TileMemory
 from backends import build
 from benchmarks.gpus.counts import EMULATOR, default, implied
-from benchmarks.gpus.rows import PRODUCT, WINDOWS
+from benchmarks.gpus.rows import PRODUCT
 from schedule import Schedule, ScheduleError
 from tensorir import Gpu, PrimFunc, Target, ops, reference, te
 
@@ -94,24 +93,3 @@ def test_tiles_that_are_no_boxes_of_the_result_are_stored_as_they_are():
     assert parts
     for tile in made:
         assert not tile.results or all(19 % tile.cuts[n].total == 0 for n in parts)
-
-
-@pytest.mark.parametrize("shape", [(2, 5, 161, 8), (3, 7, 37, 13), (1, 1, 5, 9)])
-def test_boxes_of_any_number_of_odd_rows_are_written_from_sector_to_sector(shape, cache):
-    """Five channels in boxes of four were refused: warps have parts of each row then."""
-    func = program(lambda x: ops.avg_pool2d(x, 3, 1, 0), shape)
-    (plan,) = choose(func, DEVICE, None, ()).sketch.plans
-    points = [point for point in plan.likely if point["results"]]
-    (given,) = [np.random.default_rng(0).integers(-4, 5, shape).astype("float32")]
-    assert points
-    for point in points:
-        sch = Schedule(func)
-        plan.apply(sch, {plan.key(name): value for name, value in point.items()})
-        kernel = build(sch, f"{EMULATOR},races,uninitialised,bounds", cache=cache)
-        np.testing.assert_allclose(kernel(given), reference(func, given)[0], rtol=1e-6)
-
-
-def test_windows_of_few_odd_rows_in_a_box_ask_for_no_more():
-    func = program(lambda x: ops.avg_pool2d(x, 3, 1, 0), (37, 5, 161, 8))
-    (work,) = works_of(default(func)[0].func, DEVICE)
-    assert work.sectors <= WINDOWS.most * least_transactions(func, {})

@@ -84,8 +84,7 @@ def write_from_sectors(
     part, lane = sch.split(from_sectors(sch, copy, row), [None, Gpu.warp])
     count = prod(sch.state.loop(loop).const_extent or 1 for loop in rows)
     if count % warps:  # else each takes whole rows, whose places are told once
-        long = (sch.state.loop(part).const_extent or 1) >= warps  # they share each row
-        rows, part = [], sch.fuse(*rows, part) if rows and not long else part
+        rows, part = [], sch.fuse(*rows, part) if rows else part
     over = sch.fuse(*rows) if len(rows) > 1 else rows[0] if rows else part
     turn, warp = sch.split(over, [None, warps])
     if rows:
