@@ -55,8 +55,8 @@ def test_values_of_any_shape(move, shape, target):
 
 def text_of(kernel):
     """The C text without comments, names of functions, and the minimum with 1 of what is stored,
-    which makes True of any byte of the caller but 0."""
-    text = re.sub(r"/\*.*?\*/", "", kernel.source, flags=re.S)
+    which makes True of any byte of the caller but 0, with the signed types of its choices."""
+    text = re.sub(r"/\*.*?\*/|typedef (?:i8|__INT8_TYPE__) [^;]*;\n", "", kernel.source, flags=re.S)
     helper = re.compile(r"static inline \w+ (min|splat)_u8")
     parts = [part.strip() for part in text.split("\n\n") if not helper.match(part.strip())]
     return re.sub(r"min_u8\w*\((.*), (1|splat_\w+\(1\))\)", r"\1", "\n".join(parts))
