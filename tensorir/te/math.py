@@ -48,11 +48,10 @@ def pow(x: ExprLike, y: ExprLike) -> Expr:
     """`x` to the power `y`, as `**`.
 
     Integers wrap. A constant negative power of integers is refused; where `y` turns out negative
-    the value is rounded towards zero, and 0 to a negative power is 0.
+    the value is rounded towards zero, and 0 to a negative power is 0. Constant powers of floats up
+    to 3 are products, and 0.5 is the square root.
     """
     base, exponent = _pair(x, y)
-    if dt.is_float(base.dtype) or dt.is_float(exponent.dtype):
-        return call("pow", base, exponent)
     return base**exponent
 
 

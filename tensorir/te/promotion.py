@@ -28,8 +28,9 @@ from tensorir.numbers.operators import OF_FLOATS, check_operator
 OF_BOOLS = {"&": "and", "*": "and", "min": "and", "|": "or", "+": "or", "max": "or", "^": "!="}
 """What operators of numbers do with two bools, as in NumPy."""
 
-MOST_FACTORS = 64
-"""Powers of integers up to this one are written as products."""
+MOST_FACTORS = {"int": 64, "float": 3}
+"""Powers up to this one are written as products: of integers, and of floats, where that rounds no
+more than the function does."""
 
 
 @cache
@@ -117,23 +118,27 @@ def call(name: str, *args: ExprLike) -> Expr:
 
 
 def _power(a: Expr, b: Expr, dtype: str) -> Expr:
-    """A power; small ones of integers and squares are products."""
+    """A power; small whole ones are products, and roots are NumPy's."""
     if dt.is_bool(dtype):
         check_operator("**", dtype)
     exponent = b.value if isinstance(b, Const) else None
-    if not dt.is_int(dtype):
-        return a * a if exponent == 2 else call("pow", a, b)
-    if exponent is None or exponent > MOST_FACTORS:
+    whole, kind = dt.is_int(dtype), computed_in(dtype)
+    if exponent == 0.5:
+        return call("sqrt", cast(dtype, a))
+    most = MOST_FACTORS["int" if whole else "float"]
+    if exponent is None or exponent > most or exponent % 1:
         return call("pow", a, b)
-    if exponent < 0:
+    if exponent < 0 and whole:
         raise TensorIRError(
             f"integers to the power {exponent} are no integers; use .astype('float32') before '**'"
         )
-    square, result = cast(dtype, a), cast(dtype, 1)
+    if exponent < 0:
+        return stored(dtype, 1 / cast(kind, a)) if exponent == -1 else call("pow", a, b)
+    square, factors = cast(kind, a), list[Expr]()
     for bit in reversed(f"{int(exponent):b}"):
-        result = result * square if bit == "1" else result
+        factors += [square] if bit == "1" else []
         square = square * square
-    return result
+    return stored(dtype, reduce(lambda x, y: x * y, factors or [cast(kind, 1)]))
 
 
 def _common(what: str, exprs: tuple[Expr, ...]) -> str:

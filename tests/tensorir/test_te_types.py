@@ -318,6 +318,31 @@ def test_whole_tensors_broadcast_as_numpy(name, shapes):
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "float64", "int16", "int64"])
+@pytest.mark.parametrize("power", [0, 1, 2, 3, -1, 0.5, 2.0, 3.0])
+def test_small_powers_are_products_and_roots(kind, power):
+    """A call takes fourteen times as long as a product, and rules see no square in it."""
+    if dt.is_int(kind) and power == -1:
+        power = -1.0
+    special = [0, 1, 3, -5] if dt.is_int(kind) else [0.0, -0.0, 0.3, -1.7, np.inf, -np.inf, np.nan]
+    a = encode(np.array(special), kind)
+    A = te.placeholder(a.shape, kind, name="A")
+    B = te.compute(a.shape, lambda i: te.pow(A[i], power), name="B")
+    C = te.compute(a.shape, lambda i: A[i] ** power, name="B")
+    assert "pow(" not in repr(B.op.body) and repr(B.op.body) == repr(C.op.body)
+    (found,) = interpret(te.create_prim_func([A, B]), a)
+    values = decode(a, kind) if dt.is_float(kind) else a
+    with np.errstate(all="ignore"):
+        wanted = values**power
+    rounding = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float64": 2.0**-51}
+    rtol = rounding.get(B.dtype, 2.0**-22)
+    np.testing.assert_allclose(decode(found, B.dtype), wanted, rtol=rtol)
+    known = ~np.isnan(wanted)
+    np.testing.assert_array_equal(
+        np.signbit(decode(found, B.dtype))[known], np.signbit(wanted)[known]
+    )
+
+
 def test_functions_of_whole_tensors():
     n = te.var("n")
     A, B = te.placeholder((n, 1), name="A"), te.placeholder((n, 4), "float16", name="B")
