@@ -191,13 +191,14 @@ class _Found:
         """The largest access to what the chain is given, of those that tell most of its rows."""
         nodes = {name: self.sch.state.block(name) for name in self.members}
         made = {written(node)[0] for node in nodes.values()}
-        found = [
-            (sum(step(var) != 0 for var in self.rows), instances(node), step)
-            for name, node in nodes.items()
-            for load, step in zip(body_loads(node), self.steps(name)[1:])
-            if load.buffer not in made
-        ]
-        return max(found, key=lambda each: each[:2], default=(0, 0, None))[2]
+        best: Step | None = None
+        most = -1, -1
+        for name, node in nodes.items():
+            for load, step in zip(body_loads(node), self.steps(name)[1:]):
+                told = sum(step(var) != 0 for var in self.rows), instances(node)
+                if load.buffer not in made and told > most:
+                    best, most = step, told
+        return best
 
     def layout(self, name: str) -> tuple[str | None, tuple[int, ...]]:
         """The index map that puts rows first and makes one axis of the columns, None where that is

@@ -183,11 +183,13 @@ def _cycles(store: Store, lane: Var, axis: Var, rows: int, cpu: Cpu) -> float:
 
 
 def _collect(e: Expr, lane: Var, nodes: dict[Expr, None]) -> None:
+    """Note the parts of a value that move with the lanes, each once; no indices of loads."""
     if e in nodes or lane not in variables(e):
         return
     nodes[e] = None
-    for part in () if isinstance(e, Load) else e.operands:
-        _collect(part, lane, nodes)
+    if not isinstance(e, Load):
+        for part in e.operands:
+            _collect(part, lane, nodes)
 
 
 def _moved(e: Expr, axis: Var, row: int, known: dict[Expr, Expr]) -> Expr:

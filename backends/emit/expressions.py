@@ -312,18 +312,27 @@ class ExpressionEmitter:
 
     def math(self, name: str, dtype: str, args: Sequence[str]) -> str:
         """A call of a math function for scalars of `dtype`."""
-        row = MATH.get(name)
-        if dtype in dt.STORAGE_ONLY or (row is not None and not row.takes(dtype)):
-            raise BuildError(
-                f"{self.func.name}: {name!r} is not defined for {dtype}; "
-                "convert the argument with .astype('float32')"
-            )
+        self.check_math(name, dtype)
         if find_helper(name, dtype) is not None:
             function = self.helper(name, dtype)
         else:
             ending = "f" if dtype == "float32" else ""
             function = f"__builtin_{name}{ending}"
         return f"{function}({', '.join(args)})"
+
+    def check_math(self, name: str, dtype: str) -> None:
+        """Raise BuildError for what is no math function, which may be the name of a helper or of a
+        builtin for another type, and for one that takes no operands of `dtype`."""
+        row = MATH.get(name)
+        if row is None:
+            raise BuildError(
+                f"{self.func.name}: there is no math function {name!r}; there are {', '.join(MATH)}"
+            )
+        if dtype in dt.STORAGE_ONLY or not row.takes(dtype):
+            raise BuildError(
+                f"{self.func.name}: {name!r} is not defined for {dtype}; "
+                "convert the argument with .astype('float32')"
+            )
 
     def expr_vector(self, e: Expr) -> Text:
         raise BuildError(f"{self.func.name}: this backend has no vectors such as {e!r}")

@@ -19,6 +19,8 @@ class Helper:
     """`text` is the parameter list and body; `result` the type, $T unless said otherwise.
 
     `needs` are (helper, dtype) pairs that must come before; the dtype "" is that of the helper.
+    `whole` is what it is for vectors of type $V in clang, which takes a loop over lanes that choose
+    or change signs apart; $K has integers with as many bits.
     """
 
     text: str
@@ -26,3 +28,10 @@ class Helper:
     needs: tuple[tuple[str, str], ...] = ()
     types: tuple[str, ...] = ()
     form: Form = Form.LANES
+    whole: str = ""
+
+
+def by_mask(vector: str, mask: str, cond: str, a: str = "a", b: str = "b") -> str:
+    """The lanes of `a` where those of `cond` are -1, and of `b` where they are 0, by their bits."""
+    cond = f"({mask})({cond})"
+    return f"({vector})(({cond} & ({mask}){a}) | (~{cond} & ({mask}){b}))"

@@ -24,7 +24,7 @@ from backends.math import (
     trig_f32,
     trig_f64,
 )
-from backends.math.forms import Form, Helper
+from backends.math.forms import Form, Helper, by_mask
 from backends.math.integers import integer_helpers
 from tensorir import dtype as dt
 
@@ -36,7 +36,9 @@ def _extremum(sign: str) -> dict[str, Helper]:
     known = f"{name}c"
     return {
         # x86 has exactly this as one instruction: the second operand where either is NaN.
-        known: Helper(f"{_TWO} {{ return a {sign} b ? a : b; }}"),
+        known: Helper(
+            f"{_TWO} {{ return a {sign} b ? a : b; }}", whole=by_mask("$V", "$K", f"a {sign} b")
+        ),
         # NaN wherever a or b is NaN. `b` should be the accumulator: the test is then off its path.
         name: Helper(
             f"{_TWO} {{\n    $T m = {known}_$S(a, b);\n    return a != a ? a : m;\n}}",
@@ -58,15 +60,16 @@ FLOAT = {
 _Table = dict[str, Helper]
 
 
-def _math(text: str, form: Form) -> Helper:
+def _math(text: str, form: Form, whole: str = "") -> Helper:
     called = dict.fromkeys(re.findall(r"(\w+)_\$N\(", text))
     words = (("int32", "i32"), ("int64", "i64"), ("uint64", "u64"))
     types = tuple(t for t, word in words if re.search(rf"\b{word}\b", text))
-    return Helper(text, "$V", tuple((c, "") for c in called), types, form)
+    return Helper(text, "$V", tuple((c, "") for c in called), types, form, whole)
 
 
 def _functions(texts: dict[str, str], form: Form) -> _Table:
-    return {name: _math(text, form) for name, text in texts.items()}
+    whole = per_lane.IN_CLANG if form is Form.LANES else {}
+    return {name: _math(text, form, whole.get(name, "")) for name, text in texts.items()}
 
 
 def _floats(dtype: str, lane: dict[str, str], far: dict[str, str], *own: dict[str, str]) -> _Table:

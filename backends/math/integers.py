@@ -9,7 +9,7 @@ integer than 1 / b). For 64 bits there are two steps, each too small by less tha
 from __future__ import annotations
 
 from backends.math import philox
-from backends.math.forms import Helper
+from backends.math.forms import Helper, by_mask
 from tensorir import dtype as dt
 
 _TWO = "($T a, $T b)"
@@ -19,8 +19,8 @@ _ANY_INT = {
         f"{_TWO} {{ return b == 0 ? 0 : ($T)(a - lanediv_$S(a, b) * b); }}",
         needs=(("lanediv", ""),),
     ),
-    "min": Helper(f"{_TWO} {{ return a < b ? a : b; }}"),
-    "max": Helper(f"{_TWO} {{ return a > b ? a : b; }}"),
+    "min": Helper(f"{_TWO} {{ return a < b ? a : b; }}", whole=by_mask("$V", "$K", "a < b")),
+    "max": Helper(f"{_TWO} {{ return a > b ? a : b; }}", whole=by_mask("$V", "$K", "a > b")),
     "popcount": Helper(
         """($T a) { /* sums of 2, 4 and 8 bits, then of the bytes */
     $U x = ($U)a, all = ($U)-1;

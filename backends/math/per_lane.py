@@ -5,6 +5,8 @@ As in backends.math.helpers, $V is the type and $F the ending of the builtins of
 
 from __future__ import annotations
 
+from backends.math.forms import by_mask
+
 HAS_FMA = "defined(__FP_FAST_FMA) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)"
 
 LANES = {
@@ -51,6 +53,12 @@ LANES = {
 }""",
 }
 """Parameter list and body of each; the result is $V."""
+
+IN_CLANG = {
+    "pick": by_mask("$V", "$K", "x < y"),
+    "copysign": "($V)((($K)x & ~($K)-$Z) | (($K)sign & ($K)-$Z))",
+}
+"""Whole vectors of these, by their bits: those of -0.0 are the signs."""
 
 _FAR = """($V x, $V near) {{
     return __builtin_fabs$F(x) <= {most} ? near : __builtin_{name}$F(x); /* NaN and inf too */

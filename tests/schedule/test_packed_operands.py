@@ -74,6 +74,48 @@ def test_what_can_be_packed_is_packed(make, how):
                     np.testing.assert_array_equal(interpret(packed.func, *inputs)[0], expected)
 
 
+WHOLE = {"rows": (4, 3), "patches": (4, 6), "turned": (3, 8), "flat": (2, 12)}
+"""Matrices of which all is read."""
+
+
+def among_units(how, places):
+    """`reading` of a matrix whose dimensions are these of twelve, the others of one value."""
+    shape = [1] * 12
+    shape[places[0]], shape[places[1]] = WHOLE.get(how, (7, 12))
+    a, b = te.placeholder(shape, name="A"), te.placeholder((3, 2), name="B")
+    k = te.reduce_axis(3, name="k")
+
+    class Matrix:
+        def __getitem__(self, at):
+            return a[tuple(dict(zip(places, at)).get(n, 0) for n in range(12))]
+
+    c = te.compute(
+        (4, 2), lambda i, j: te.sum(READS[how](Matrix(), i, j, k) * b[k, j], axis=k), name="C"
+    )
+    return te.create_prim_func([a, b, c])
+
+
+@pytest.mark.parametrize("how", READS)
+def test_dimensions_are_told_apart_whatever_their_number(how):
+    """Copies have padding where they have it, though the name of one begins with that of another:
+    d1 and d11."""
+
+    def padding(func):
+        sch, found = Schedule(func), []
+        c = library.find_contraction(sch, "C")
+        (a,) = (n for n, operand in enumerate(c.operands) if operand.buffer == "A")
+        for axis, known in enumerate(c.axes):
+            if c.can_pack(a, axis):
+                packed = sch.copy()
+                pack(packed, c, Pack(a, axis, min(2, known.extent)), c.written, False)
+                steps = [step.as_json() for step in packed.trace.instructions]
+                found += [args["pad_value"] for name, args, _ in steps if "layout" in name]
+        return found
+
+    plain = padding(among_units(how, (0, 5)))
+    assert padding(among_units(how, (1, 11))) == plain and (how != "rows" or None in plain)
+
+
 @pytest.mark.parametrize(
     "how, axes",
     [("rows", {4, 3}), ("patches", {4, 2, 3}), ("behind", set()), ("every_other", {4})],

@@ -11,7 +11,7 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from backends.c.emit.native import any_far, extremum, lane_function, propagating, upper_half
-from backends.math.forms import Form, Helper
+from backends.math.forms import Form, Helper, by_mask
 from backends.math.helpers import find_helper, helper_name, substitutions
 from tensorir import dtype as dt
 
@@ -52,27 +52,15 @@ def lane_loop(emitter: VectorEmitter, name: str, helper: Helper, dtype: str) -> 
     params = ", ".join(f"{vector} {p}" for p in names)
     lane = f"{scalar}({', '.join(f'{p}[i]' for p in names)})"
     native = extremum(name, dtype) or lane_function(name, dtype) or upper_half(name, dtype)
-    full, choice = helper_name(name, dtype), _CHOICE.search(helper.text)
-    whole = by_mask(vector, _mask(emitter, dtype), *choice.groups()) if choice else ""
-    if name == "copysign":
-        bits, mask = dt.bits(dtype), _mask(emitter, dtype)
-        rest = f"(i{bits}){(1 << bits - 1) - 1:#x}"
-        whole = f"({vector})((({mask})x & {rest}) | (({mask})sign & ~{rest}))"
+    full, whole = helper_name(name, dtype), ""
+    if helper.whole:
+        words = substitutions(dtype, vector) | {"K": _mask(emitter, dtype)}
+        whole = Template(helper.whole).substitute(words)
     return emitter.lanes_helper(full, vector, params, lane, dt.lanes(dtype), native, whole)
-
-
-_CHOICE = re.compile(r"{ return (\w+ [<>] \w+) \? (\w+) : (\w+); }")
-"""A helper that does nothing but choose."""
 
 
 def _mask(emitter: VectorEmitter, dtype: str) -> str:
     return emitter.mask_type(dt.bits(dtype), dt.lanes(dtype))
-
-
-def by_mask(vector: str, mask: str, cond: str, a: str = "a", b: str = "b") -> str:
-    """The lanes of `a` where those of `cond` are -1, and of `b` where they are 0, by their bits."""
-    cond = f"({mask})({cond})"
-    return f"({vector})(({cond} & ({mask}){a}) | (~{cond} & ({mask}){b}))"
 
 
 def nan_extremum(emitter: VectorEmitter, name: str, dtype: str) -> str:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from backends.c.emit.division import by_constant
 from backends.c.emit.masks import MaskEmitter, is_mask
 from backends.c.emit.native import Native, merged
-from backends.c.emit.vector_math import by_mask, vector_helper
+from backends.c.emit.vector_math import vector_helper
 from backends.emit.expressions import ATOM, OR, TERNARY, UNARY, Text
+from backends.math.forms import by_mask
 from backends.math.helpers import find_helper
 from tensorir import (
     REINTERPRET,
@@ -161,8 +162,8 @@ class VectorEmitter(MaskEmitter):
         scalar = e.a if isinstance(e, Broadcast) else None
         if scalar is None or e in self.named or isinstance(other, (Broadcast, Const)):
             return self.expr(e, level)
-        if isinstance(scalar, Call) or (scalar.dtype == "uint64" and not isinstance(scalar, Load)):
-            # Builtins give int for narrow integers, and numbers are long long: clang takes neither.
+        if scalar.dtype == "uint64" and not isinstance(scalar, Load):
+            # Numbers are long long, which clang does not take.
             return f"({self.type_name(scalar.dtype)}){self.expr(scalar, UNARY)}"
         return self.expr(scalar, level)
 
@@ -233,6 +234,7 @@ class VectorEmitter(MaskEmitter):
         if e.name == REINTERPRET:
             return f"({self.vector_type(e.dtype)}){self.expr(e.args[0], UNARY)}", UNARY
         source = dt.with_lanes(dt.element(e.args[0].dtype), dt.lanes(e.dtype))
+        self.check_math(e.name, dt.element(source))
         vector, lanes = self.vector_type(source), dt.lanes(e.dtype)
         if find_helper(e.name, dt.element(source)) is not None and not dt.is_bool(e.dtype):
             args = ", ".join(map(self.expr, e.args))

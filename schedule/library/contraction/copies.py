@@ -12,7 +12,7 @@ from schedule.library.contraction.axes import FAR, Contraction, Digit, Operand, 
 from schedule.library.contraction.digits import digits_read
 from schedule.library.contraction.normalise import sorted_axes
 from schedule.library.contraction.places import (
-    axis_text,
+    digits_text,
     loops_by_dimension,
     own_loops,
     store_of,
@@ -42,11 +42,12 @@ def pack(sch: Schedule, c: Contraction, what: Pack, steps: tuple[int, ...], para
         maker = operand.pad
     (load,) = _read(sch, c, operand)
     own = digits_read(sch.state.block(c.block), c, load, sch.state.analyzer())
-    rest: list[tuple[int, str]] = []  # what else is read, with the step that it belongs to
-    for at in range(len(load.indices)):
-        if not any(text.split()[0] == f"d{at}" for text in own.values()):
+    rest: list[tuple[int, Digit]] = []  # what else is read, with the step that it belongs to
+    names = {at: f"d{at}" for at in range(len(load.indices))}
+    for at in names:
+        if all(part.place != at for part in own.values()):
             used = [steps.index(n) for n in steps if operand.dims[at][n] != 0]
-            rest.append((min(used, default=-1), f"d{at}"))
+            rest.append((min(used, default=-1), Digit(at, 1, None)))
     for n, axis in enumerate(c.axes):
         if n != what.axis:
             step = steps.index(n) if n in steps else -1
@@ -54,18 +55,18 @@ def pack(sch: Schedule, c: Contraction, what: Pack, steps: tuple[int, ...], para
     axis = c.axes[what.axis]
     if not all(d in own for d in axis.digits):
         raise Refusal(f"{operand.buffer!r} is not read at values of the axis alone; pack another")
-    value = axis_text(axis, own)
+    value = digits_text([own[d] for d in axis.digits], names)
     rest.sort(key=lambda item: item[0])
-    dims = [f"({value}) // {what.width}", *(text for _, text in rest), f"({value}) % {what.width}"]
+    dims = [digits_text([digit], names) for _, digit in rest]
+    dims = [f"({value}) // {what.width}", *dims, f"({value}) % {what.width}"]
     copier = str(sch.cache_read(c.block, operand.buffer, "global"))
     whole = axis.extent is not None and axis.extent % what.width == 0 and _fills(operand, own)
-    text = f"{', '.join(f'd{n}' for n in range(len(load.indices)))}: {', '.join(dims)}"
+    text = f"{', '.join(names.values())}: {', '.join(dims)}"
     sch.transform_layout(copier, store_of(sch, copier).buffer.name, text, None if whole else 0)
     if maker is not None:
         sch.compute_inline(maker)
-    last = f"d{len(load.indices) - 1}"
-    row = next((at for at, (_, text) in enumerate(rest, 1) if text.startswith(last)), 0)
-    _finish(sch, copier, row, parallel)
+    last = (digit.top and digit.place == len(names) - 1 for _, digit in rest)
+    _finish(sch, copier, next((at for at, row in enumerate(last, 1) if row), 0), parallel)
     return copier
 
 
@@ -73,11 +74,11 @@ def _read(sch: Schedule, c: Contraction, operand: Operand) -> list[Load]:
     return [x for x in body_loads(sch.state.block(c.block)) if x.buffer.name == operand.buffer]
 
 
-def _fills(operand: Operand, own: Mapping[Digit, str]) -> bool:
+def _fills(operand: Operand, own: Mapping[Digit, Digit]) -> bool:
     """Whether all of each dimension that digits are parts of is read, so that these give back the
     place of each element and leave none out."""
     for at, size in enumerate(operand.shape):
-        here = [d.extent or 0 for d, text in own.items() if text.strip("(").startswith(f"d{at}")]
+        here = [d.extent or 0 for d, part in own.items() if part.place == at]
         if here and size is not None and prod(here) not in (0, size):
             return False
     return True

@@ -7,7 +7,6 @@ from dataclasses import replace
 from math import prod
 
 from schedule.library.contraction.axes import Contraction, Digit
-from schedule.library.contraction.places import digit_text
 from tensorir import Analyzer, Block, Expr, Load, Var, const, int_value, slope, substitute
 
 
@@ -18,15 +17,15 @@ def axes_read(node: Block, c: Contraction, load: Load, analyzer: Analyzer) -> fr
     return frozenset(n for n, axis in enumerate(c.axes) if all(d in own for d in axis.digits))
 
 
-def digits_read(node: Block, c: Contraction, load: Load, analyzer: Analyzer) -> dict[Digit, str]:
-    """The digits that dimensions of an operand are, by themselves or as whole variables, as parts
-    of the dimensions d0, d1, ...; of dimensions that have a digit in common the one with most of
-    them tells of all of its, and a copy keeps the others. `node` is the contraction's block."""
+def digits_read(node: Block, c: Contraction, load: Load, analyzer: Analyzer) -> dict[Digit, Digit]:
+    """The digits that dimensions of an operand are, by themselves or as whole variables, as digits
+    of these dimensions; of dimensions that have a digit in common the one with most of them tells
+    of all of its, and a copy keeps the others. `node` is the contraction's block."""
     iters = node.iters
     for it in iters:  # an index may be a variable only where these end
         analyzer.bind(it.var, it.extent)
     units: dict[Var, Expr] = {it.var: const(0) for it in iters if int_value(it.extent) == 1}
-    dims: list[dict[Digit, str]] = []
+    dims: list[dict[Digit, Digit]] = []
     for at, index in enumerate(load.indices):
         plain = analyzer.simplify(substitute(index, units))
         here = _digits_of_sum(plain, at, c, [it.var for it in iters], analyzer)
@@ -34,10 +33,10 @@ def digits_read(node: Block, c: Contraction, load: Load, analyzer: Analyzer) -> 
             var = iters[run[0].place].var
             if var in plain.variables and plain in _values_of(run, var, analyzer):
                 low = run[-1].lower
-                parts = (replace(d, lower=d.lower // low, top=d is run[0]) for d in run)
-                here.update((d, digit_text(part, f"d{at}")) for d, part in zip(run, parts))
+                own = (replace(d, place=at, lower=d.lower // low, top=d is run[0]) for d in run)
+                here.update(zip(run, own))
         dims.append(here)
-    found: dict[Digit, str] = {}
+    found: dict[Digit, Digit] = {}
     for here in sorted(dims, key=len, reverse=True):
         found.update(here if found.keys().isdisjoint(here) else {})
     return found
@@ -66,19 +65,19 @@ def _values_of(run: Sequence[Digit], var: Var, analyzer: Analyzer) -> set[Expr]:
 
 def _digits_of_sum(
     index: Expr, at: int, c: Contraction, own: Sequence[Var], analyzer: Analyzer
-) -> dict[Digit, str]:
+) -> dict[Digit, Digit]:
     """The whole variables that an index is made of, such as `v * 4 + w` with w below 4."""
     whole = [d for a in c.axes for d in a.digits if d.whole and own[d.place] in index.variables]
     steps = {d: slope(index, own[d.place], analyzer) or 0 for d in whole}
     parts = sorted(whole, key=lambda d: steps[d])
     lower = 1
     value: Expr = const(0)
-    found: dict[Digit, str] = {}
+    found: dict[Digit, Digit] = {}
     for digit in parts:
         top = digit is parts[-1]
         if steps[digit] != lower or digit.extent is None and not top:
             return {}
-        found[digit] = digit_text(Digit(0, lower, digit.extent, top), f"d{at}")
+        found[digit] = Digit(at, lower, digit.extent, top)
         value = value + own[digit.place] * lower
         lower *= digit.extent or 1
     return found if len(parts) > 1 and analyzer.simplify(index - value) is const(0) else {}

@@ -103,25 +103,19 @@ def lay_out(sch: Schedule, stage: str, index_map: str) -> None:
 
 def axis_texts(axes: Sequence[Axis], names: Mapping[int, str]) -> list[str]:
     """Axes as expressions of variables, whose names are given by their places."""
-    axes = [axis.joined for axis in axes]
-    parts = {d: digit_text(d, names[d.place]) for axis in axes for d in axis.digits}
-    return [axis_text(axis, parts) for axis in axes]
+    return [digits_text(axis.joined.digits, names) for axis in axes]
 
 
-def axis_text(axis: Axis, parts: Mapping[Digit, str]) -> str:
-    """An axis as an expression, made of those of its digits."""
+def digits_text(digits: Sequence[Digit], names: Mapping[int, str]) -> str:
+    """Digits, outermost first, as one number, an expression of what they are of."""
     value = ""
-    for digit in axis.digits:
-        value = f"({value}) * {digit.extent} + {parts[digit]}" if value else parts[digit]
+    for digit in digits:
+        text = name = names[digit.place]
+        if not digit.whole:
+            text = name if digit.lower == 1 else f"{name} // {digit.lower}"
+            text = text if digit.top else f"({text}) % {digit.extent}"
+        value = f"({value}) * {digit.extent} + {text}" if value else text
     return value
-
-
-def digit_text(digit: Digit, name: str) -> str:
-    """A digit of the variable called `name`."""
-    if digit.whole:
-        return name
-    text = name if digit.lower == 1 else f"{name} // {digit.lower}"
-    return text if digit.top else f"({text}) % {digit.extent}"
 
 
 def axis_loops(sch: Schedule, axes: Sequence[Axis], loops: Mapping[int, LoopRef]) -> list[LoopRef]:

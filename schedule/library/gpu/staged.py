@@ -354,14 +354,15 @@ def _joined(tile: StagedTile, dim: TileDim) -> str:
     return text
 
 
-def _axis(tile: StagedTile, axis: int, own: Mapping[Digit, str]) -> str:
+def _axis(tile: StagedTile, axis: int, own: Mapping[Digit, Digit]) -> str:
     """An axis of the contraction, of the dimensions of an operand: of the digits that these are,
     or the one that moves with it, as in `x[k + 1]`."""
-    from schedule.library.contraction.places import axis_text
+    from schedule.library.contraction.places import digits_text
 
-    if all(digit in own for digit in tile.c.axes[axis].digits):
-        return axis_text(tile.c.axes[axis], own)
-    o = tile.c.operands[tile.operand]
+    o, digits = tile.c.operands[tile.operand], tile.c.axes[axis].digits
+    if all(digit in own for digit in digits):
+        parts = [own[digit] for digit in digits]
+        return digits_text(parts, {part.place: f"d{part.place}" for part in parts})
     moved = [f"d{at}" for at, row in enumerate(o.dims) if row[axis] != 0]
     if len(moved) > 1:
         block = tile.c.block
@@ -369,7 +370,7 @@ def _axis(tile: StagedTile, axis: int, own: Mapping[Digit, str]) -> str:
     return moved[0]
 
 
-def index_map(tile: StagedTile, own: Mapping[Digit, str], rank: int) -> str:
+def index_map(tile: StagedTile, own: Mapping[Digit, Digit], rank: int) -> str:
     """The layout of a tile as an index map from the dimensions of the operand."""
     names = ", ".join(f"d{n}" for n in range(rank))
     parts = [_axis(tile, dim.source, own) if dim.axis else _joined(tile, dim) for dim in tile.dims]

@@ -48,7 +48,7 @@ def choices(dtype: str, lanes: int) -> PrimFunc:
         one, three = a[i], Const(3, dtype)
         scalars = [BinOp("&", one, three), BinOp("+", one, b[i]), Call("popcount", (one,), dtype)]
         scalars += [Select(BinOp("<", one, b[i]), one, three), Cast(dtype, BinOp("<", one, three))]
-        scalars += [] if dt.is_unsigned(dtype) else [Call("abs", (one,), dtype)]
+        scalars += [BinOp("max", one, BinOp("-", Const(0, dtype), one))]
         values += [BinOp("+", Broadcast(each, lanes), x) for each in scalars]
     outs = [Buffer(f"out{n}", (COUNT,), dtype) for n in range(len(values))]
     body = seq(*(Store(out, at, value) for out, value in zip(outs, values)))

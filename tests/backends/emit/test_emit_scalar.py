@@ -18,7 +18,9 @@ from tensorir import (
     Cast,
     Const,
     For,
+    Load,
     PrimFunc,
+    Ramp,
     Select,
     Store,
     Target,
@@ -291,6 +293,26 @@ def test_literals_read_well():
     assert literal(3, "int64") == "3"
     assert half_bits(1.0, "float16") == 0x3C00
     assert half_bits(1.0, "bfloat16") == 0x3F80
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("dtype", ["int64", "int8", "uint32", "float32"])
+def test_what_is_no_math_function_is_refused(dtype, lanes):
+    """Names of C's builtins, of which `__builtin_abs` takes an int, and of helpers of ours."""
+    from backends.c.emit.codegen import emit
+
+    names = {"abs", "labs", "ffs", "shl", "lanediv", "min", "pick", "ratio", "floordiv", "pow"}
+    for name in sorted(names):
+        row, x = MATH.get(name), Buffer("x", (lanes,), dtype)
+        at = (Ramp(const(0), const(1), lanes) if lanes > 1 else const(0),)
+        value = Call(name, (Load(x, at),), dt.with_lanes(dtype, lanes))
+        func = PrimFunc("f", (x, out := Buffer("y", (lanes,), dtype)), (), Store(out, at, value))
+        if row is not None and row.takes(dtype):
+            assert name in emit(func, Target())
+            continue
+        with pytest.raises(BuildError, match=f"f: (there is no math function )?'{name}'"):
+            emit(func, Target())
+    assert find_helper("pick", "float32") is not None
 
 
 def test_math_of_storage_types_is_refused():
