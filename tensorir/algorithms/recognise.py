@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tensorir import dtype
+from tensorir.analysis.combiner import combiner_of, neutral
 from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
 from tensorir.expr import TRUE, BinOp, Const, Expr, Load, Select, Var, all_of, conjuncts, int_value
@@ -38,6 +43,58 @@ def product_of_sum(block: Block) -> tuple[Store, Load, Load]:
     assert isinstance(a, Load) and isinstance(b, Load)
     require(store.buffer not in (a.buffer, b.buffer), what)
     return store, a, b
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A block that reduces `term` by `op`: the variables that it stores at, in the order of the
+    indices, and the extents of these and of those that it reduces over."""
+
+    op: str
+    term: Expr
+    store: Store
+    own: tuple[Var, ...]
+    spatial: Mapping[Var, Expr]
+    reduced: Mapping[Var, Expr]
+
+
+REDUCTIONS = {"+": "sum", "max": "max", "min": "min"}
+"""What a `Reduction` may do, by its operation: the name in te."""
+
+
+def reduce_by(op: str) -> Callable[..., Expr]:
+    """The function of te that reduces by one of REDUCTIONS."""
+    from tensorir import te
+
+    return getattr(te, REDUCTIONS[op])  # type: ignore[no-any-return]
+
+
+def reduction_of(block: Block, rounds: bool) -> Reduction:
+    """What a block reduces, if that is a sum of floats, which `rounds`, or what does not; Mismatch
+    for others. What is quick to see is asked first: the reductions of every program are tried."""
+    found = combiner_of(block) if isinstance(block.body, Store) else None
+    what = f"block {block.name!r} is no sum, maximum or minimum of one value"
+    require(found is not None and len(found.ops) == 1 and block.predicate is TRUE, what)
+    assert found is not None
+    ((op,), (store,), (old,)) = found.ops, found.stores, found.old
+    value = store.value
+    sides = [value.a, value.b] if isinstance(value, BinOp) and value.op == op else []
+    require(op in REDUCTIONS and old in sides, what)
+    term = sides[1 - sides.index(old)]
+    empty = found.start[0] is neutral(op, term.dtype)
+    require(empty, f"block {block.name!r} starts from {found.start[0]!r}")
+    floats = op == "+" and dtype.is_float(term.dtype)
+    require(floats == rounds, f"block {block.name!r} is {'a' if floats else 'no'} sum of floats")
+    spatial, reduced = (variables_of(block, k) for k in (IterKind.SPATIAL, IterKind.REDUCE))
+    own = tuple(i for i in store.indices if isinstance(i, Var))
+    apart = f"block {block.name!r} stores elsewhere than at its variables"
+    require(len(own) == len(store.indices) and set(own) == set(spatial), apart)
+    return Reduction(op, term, store, own, spatial, reduced)
+
+
+def inputs_of(term: Expr) -> tuple[Buffer, ...]:
+    """The buffers that a term reads, in the order of its text."""
+    return tuple(dict.fromkeys(load.buffer for load in loads(term)))
 
 
 def readers(func: PrimFunc, buffer: Buffer) -> list[str]:

@@ -13,13 +13,16 @@ def known_algorithms() -> dict[str, Algorithm]:
     from tensorir.algorithms.extremes import EXTREMES
     from tensorir.algorithms.factored import FACTORED
     from tensorir.algorithms.im2col import IM2COL
+    from tensorir.algorithms.joined import JOINED
     from tensorir.algorithms.online import ONLINE
     from tensorir.algorithms.scans import SCANS
     from tensorir.algorithms.separate import SEPARATE
     from tensorir.algorithms.statistics import STATISTICS
     from tensorir.algorithms.winograd import WINOGRAD
 
-    found = (*EXTREMES, *STATISTICS, FACTORED, *SEPARATE, IM2COL, *SCANS, *WINOGRAD, *ONLINE)
+    found = (
+        *EXTREMES, *STATISTICS, *JOINED, FACTORED, *SEPARATE, IM2COL, *SCANS, *WINOGRAD, *ONLINE
+    )  # fmt: skip
     for algorithm in found:
         ALGORITHMS.setdefault(algorithm.name, algorithm)
     return ALGORITHMS

@@ -14,18 +14,14 @@ from math import gcd, isqrt
 
 from tensorir import dtype as dt
 from tensorir.algorithms.algorithm import Algorithm, Alternative
-from tensorir.algorithms.recognise import require, variables_of
-from tensorir.analysis.combiner import combiner_of, neutral
+from tensorir.algorithms.recognise import Reduction, inputs_of, reduce_by, reduction_of, require
 from tensorir.arith import Analyzer
-from tensorir.buffer import Buffer
-from tensorir.expr import TRUE, BinOp, Const, Expr, Load, Var, int_value
+from tensorir.expr import Const, Expr, Load, Var, int_value
 from tensorir.func import PrimFunc
 from tensorir.names import Names
-from tensorir.stmt import Block, IterKind, Store
+from tensorir.stmt import Block
 from tensorir.te.tensor import Tensor
 from tensorir.visit import loads, map_loads, substitute
-
-OPERATIONS = ("+", "max", "min")
 
 SPLIT = 12
 """Terms along one axis from which on they are reduced in two steps: each moves all there is."""
@@ -59,39 +55,21 @@ class _Window:
 
 @dataclass(frozen=True)
 class _Windows:
-    """What a block reduces: `term` by `op`, over the variables of each of `stages` in turn. What is
-    left after each of them are windows, by the axis."""
+    """What a block reduces, the `whole`: `term`, over the variables of each of `stages` in turn.
+    What is left after each of them are windows, by the axis."""
 
-    op: str
+    whole: Reduction
     term: Expr
-    own: tuple[Var, ...]
-    store: Store
     extents: Mapping[Var, Expr]
     stages: tuple[tuple[Var, ...], ...]
     left: tuple[Mapping[Var, _Window], ...]
 
 
 def _windows(block: Block, rounds: bool) -> _Windows:
-    """Those of a sum of floats, which `rounds`, or of what does not; Mismatch where there are none.
-    What is quick to see is asked first: the reductions of every program are tried."""
-    found = combiner_of(block) if isinstance(block.body, Store) else None
-    what = f"block {block.name!r} is no sum, maximum or minimum of one value"
-    require(found is not None and len(found.ops) == 1 and block.predicate is TRUE, what)
-    assert found is not None
-    ((op,), (store,), (old,)) = found.ops, found.stores, found.old
-    value = store.value
-    sides = [value.a, value.b] if isinstance(value, BinOp) and value.op == op else []
-    require(op in OPERATIONS and old in sides, what)
-    term = sides[1 - sides.index(old)]
-    empty = found.start[0] is neutral(op, term.dtype)
-    require(empty, f"block {block.name!r} starts from {found.start[0]!r}")
-    floats = op == "+" and dt.is_float(term.dtype)
-    require(floats == rounds, f"block {block.name!r} is {'a' if floats else 'no'} sum of floats")
-    spatial, reduced = (variables_of(block, k) for k in (IterKind.SPATIAL, IterKind.REDUCE))
-    own = tuple(i for i in store.indices if isinstance(i, Var))
-    apart = f"block {block.name!r} stores elsewhere than at its variables"
-    require(len(own) == len(store.indices) and set(own) == set(spatial), apart)
-    extents = {**spatial, **reduced}
+    """Those of what `reduction_of` takes; Mismatch where there are none."""
+    whole = reduction_of(block, rounds)
+    term, own, reduced = whole.term, whole.own, whole.reduced
+    extents = {**whole.spatial, **reduced}
     steps: dict[Var, dict[Var, int]] = {}
     for var in (var for var, extent in reduced.items() if int_value(extent) != 1):
         for axis, pair in _steps_beside(term, var, own).items():
@@ -106,7 +84,7 @@ def _windows(block: Block, rounds: bool) -> _Windows:
             continue
         over = tuple(steps[axis])[1:]
         alone -= set(over)
-        two = _split(op, steps[axis], extents)
+        two = _split(whole.op, steps[axis], extents)
         if two is not None:
             values, steps[axis], sizes, both = two
             term, extents = substitute(term, values), {**extents, **sizes}
@@ -114,7 +92,7 @@ def _windows(block: Block, rounds: bool) -> _Windows:
     require(len(stages) > 1, f"terms of block {block.name!r} are of no windows that share any")
     stages[0] += tuple(var for var in reduced if var in alone)
     left = tuple(_left(steps, stages[n + 1 :], extents) for n in range(len(stages)))
-    return _Windows(op, term, own, store, extents, tuple(stages), left)
+    return _Windows(whole, term, extents, tuple(stages), left)
 
 
 def _steps_beside(term: Expr, var: Var, own: Sequence[Var]) -> dict[Var, dict[Var, int]]:
@@ -216,28 +194,23 @@ def _ordered(e: Expr) -> Expr:
     return map_loads(e, ordered, {})
 
 
-def _inputs(term: Expr) -> tuple[Buffer, ...]:
-    return tuple(dict.fromkeys(load.buffer for load in loads(term)))
-
-
 def _stages(found: _Windows, given: Sequence[Tensor], name: str) -> Tensor:
     """A stage for each step; all but the last are named after it and what they reduce over."""
     from tensorir import te
 
-    by: dict[str, Callable[..., Expr]] = {"+": te.sum, "max": te.max, "min": te.min}
-    reduce = by[found.op]
-    tensors = dict(zip(_inputs(found.term), given))
+    whole, reduce = found.whole, reduce_by(found.whole.op)
+    tensors = dict(zip(inputs_of(found.term), given))
     made: Tensor | None = None
 
     def element(number: int, i: Sequence[Expr]) -> Expr:
         over = found.stages[number]
         axes = {var: te.reduce_axis(found.extents[var], var.name) for var in over}
-        values: dict[Var, Expr] = {**dict(zip(found.own, i)), **axes}
+        values: dict[Var, Expr] = {**dict(zip(whole.own, i)), **axes}
         for axis, window in found.left[number].items():
             values.update(window.at(values[axis]))
         if made is not None:
             before = found.left[number - 1]
-            at = (before[v].place(values) if v in before else values[v] for v in found.own)
+            at = (before[v].place(values) if v in before else values[v] for v in whole.own)
             return reduce(made[tuple(at)], axis=[*axes.values()])
         term = substitute(found.term, values)
         term = map_loads(term, lambda n: tensors[n.buffer][n.indices], {})
@@ -246,7 +219,7 @@ def _stages(found: _Windows, given: Sequence[Tensor], name: str) -> Tensor:
     for number, left in enumerate(found.left):
         shape = [
             left[axis].places if axis in left else size
-            for axis, size in zip(found.own, found.store.buffer.shape)
+            for axis, size in zip(whole.own, whole.store.buffer.shape)
         ]
         full = name if not left else f"{name}_{found.stages[number][0].name}"
         made = te.compute(shape, lambda *i, number=number: element(number, i), full)
@@ -261,7 +234,7 @@ def _algorithm(name: str, about: str, rounds: bool) -> Algorithm:
         def compute(given: Sequence[Tensor], names: Sequence[str]) -> Sequence[Tensor]:
             return [_stages(found, given, names[0])]
 
-        return Alternative((found.store.buffer,), _inputs(found.term), compute)
+        return Alternative((found.whole.store.buffer,), inputs_of(found.term), compute)
 
     return Algorithm(
         name=name,
