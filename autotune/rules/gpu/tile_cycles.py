@@ -15,6 +15,7 @@ from math import ceil, gcd, prod
 import numpy as np
 import numpy.typing as npt
 
+from autotune.rules.gpu.tile_plans import Flags, TilePlans
 from autotune.rules.group import SYMBOLIC_SIZE
 from autotune.streams import Column
 from schedule import library
@@ -153,27 +154,28 @@ class TileColumns:
         self,
         c: library.Contraction,
         gpu: Gpu,
-        plans: Sequence[library.gpu.TilePlan],
+        plans: TilePlans,
         tiles: Mapping[int, tuple[Sequence[library.gpu.StagedTile], Sequence[int]]],
         laying: Mapping[int, int],
         rough: bool = False,
     ) -> None:
         self.c, self.gpu, self.plans, self.tiles, self.rough = c, gpu, plans, tiles, rough
         self.laying = laying
-        cuts = np.array([plan.cuts for plan in plans], np.int64)
-        cuts = cuts.reshape(len(plans), len(c.axes), 4)
-        self.warps_of, _, self.lanes, self.near = np.moveaxis(cuts, 2, 0)
-        self.total, self.own_of = cuts.prod(2), cuts[:, :, 1] * self.near
-        self.split = np.array([plan.split for plan in plans], np.int64)
-        self.ahead = np.array([plan.ahead for plan in plans], np.int64)
-        self.results = np.array([plan.results for plan in plans], bool)
-        self.staged = [
-            np.array([n in plan.shared for plan in plans], bool) for n in range(len(c.operands))
-        ]
+        self.split, self.ahead, self.results = plans.split, plans.ahead, plans.results
+        self.warps_of, _, self.lanes, self.near = np.moveaxis(plans.cuts, 2, 0)
+        self.total, self.own_of = plans.cuts.prod(2), plans.cuts[:, :, 1] * self.near
+        self.staged = [plans.fetches(n) for n in range(len(c.operands))]
 
     def rows(self) -> list[TileCounts]:
         """All that can be launched, one by one."""
-        return [TileCounts(self, int(n)) for n in np.flatnonzero(self.at_once)]
+        return [TileCounts(self, row) for row in np.flatnonzero(self.at_once).tolist()]
+
+    def first(self, count: int, *by: Column, where: Flags | bool = True) -> list[TileCounts]:
+        """So many of those that can be launched, or of these `where` that holds: the ones of the
+        least numbers, of the first column before the others."""
+        known = np.flatnonzero((self.at_once > 0) & where)
+        order = np.lexsort([column[known] for column in reversed(by)])
+        return [TileCounts(self, row) for row in known[order[:count]].tolist()]
 
     def extent(self, n: int) -> int:
         """The extent of an axis; symbolic ones count as usual sizes."""
@@ -376,11 +378,8 @@ class TileColumns:
     @cached_property
     def copied(self) -> npt.NDArray[np.int64]:
         """Bytes that are moved to lay out each of the operands ahead."""
-        moved = np.zeros((len(self.plans), len(self.c.operands)), np.int64)
-        for row, plan in enumerate(self.plans):
-            for n in plan.laid:
-                moved[row, n] = self.laying[n]
-        return moved
+        moved = [np.array(self.plans.lays_out(n)) * most for n, most in self.laying.items()]
+        return np.array([np.zeros(len(self.plans), np.int64), *moved]).T
 
     @cached_property
     def least(self) -> float:
@@ -439,7 +438,9 @@ class TileColumns:
         for n in self.tiles:
             each = each + self.staged[n] * words(self.c.operands[n].dtype)
         sums = self.own * words(self.c.sums.dtype)
-        room = [library.gpu.room_for_fetched(*x) for x in zip(sums.tolist(), each.tolist())]
+        needs = list(zip(sums.tolist(), each.tolist()))
+        rooms = {need: library.gpu.room_for_fetched(*need) for need in set(needs)}
+        room = [rooms[need] for need in needs]
         rounds = np.ones(len(self.plans))
         for n in self.tiles:
             fetched = self._tile(n, lambda tile: tile.filled / tile.vector)

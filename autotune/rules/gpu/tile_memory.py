@@ -8,6 +8,9 @@ from dataclasses import replace
 from functools import cached_property
 from math import prod
 
+import numpy as np
+
+from autotune.rules.gpu.tile_plans import Cuts, Flags, TilePlans
 from schedule import library
 from tensorir import Gpu, dtype
 
@@ -59,14 +62,23 @@ class TileMemory:
     def to_sectors(self, plan: library.gpu.TilePlan) -> library.gpu.TilePlan:
         """The same with results written from one sector to the next: if rows of these begin within
         one, whole warps have them, and tiles are boxes of them."""
-        lanes = [cut.lanes for cut in plan.cuts] if self.odd_results else [0]
-        if prod(lanes) != Gpu.warp or plan.split > 1:
+        if not self.odd_results or plan.split > 1:
             return plan
-        near = self.c.spatial[-1]
-        long = plan.fills_warps(near) or min(self.sizes[near], plan.totals[near]) >= LONG
-        boxes = all([self.sizes[n] % plan.totals[n] == 0 for n in self.parts_of_results])
-        boxes = boxes and all([plan.totals[n] in (1, self.sizes[n]) for n in self.in_several])
-        return replace(plan, results=True) if boxes and long else plan
+        (box,) = self.are_boxes(TilePlans([plan], len(self.c.axes)).cuts)
+        return replace(plan, results=True) if box else plan
+
+    def are_boxes(self, cuts: Cuts) -> Flags:
+        """Whether tiles with such cuts can be written so."""
+        if not self.odd_results:
+            return np.zeros(len(cuts), bool)
+        near, lanes, totals = self.c.spatial[-1], cuts[:, :, 2], cuts.prod(2)
+        run = np.minimum(self.sizes[near], totals[:, near])
+        boxes = (lanes.prod(1) == Gpu.warp) & ((lanes[:, near] == Gpu.warp) | (run >= LONG))
+        for n in self.parts_of_results:
+            boxes &= self.sizes[n] % totals[:, n] == 0
+        for n in self.in_several:
+            boxes &= (totals[:, n] == 1) | (totals[:, n] == self.sizes[n])
+        return boxes
 
     def is_free(self, plan: library.gpu.TilePlan) -> bool:
         """Whether lanes that store results to shared memory meet in no bank."""

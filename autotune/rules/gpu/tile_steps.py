@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 
 from autotune.rules.group import SYMBOLIC_SIZE
@@ -23,6 +22,7 @@ class TileSteps:
 
     def __init__(self, c: library.Contraction, bitwise: bool) -> None:
         self.c, self.bitwise = c, bitwise
+        self.known: dict[int, dict[int, library.gpu.Cut]] = {}
 
     def extent(self, n: int) -> int:
         known = self.c.axes[n].extent
@@ -74,9 +74,9 @@ class TileSteps:
 
     def of(self, plan: library.gpu.TilePlan, depth: int) -> library.gpu.TilePlan:
         """A plan with steps of so many terms."""
-        terms = self.cuts(depth)
+        terms = self.known.get(depth) or self.known.setdefault(depth, self.cuts(depth))
         cuts = tuple([terms.get(n, cut) for n, cut in enumerate(plan.cuts)])
-        return replace(plan, cuts=cuts)
+        return plan.changed(cuts, plan.results)
 
 
 def _divisor(extent: int, most: int) -> int:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from itertools import product
 from math import ceil, prod
+
+import numpy as np
 
 from autotune.rules.gpu.reuse import is_shared
 from autotune.rules.gpu.thin import thin_plans
 from autotune.rules.gpu.tile_cycles import LAUNCH, TileColumns, TileCounts
 from autotune.rules.gpu.tile_memory import TileMemory
+from autotune.rules.gpu.tile_plans import AlikePlans, Cuts, TilePlans
 from autotune.rules.gpu.tile_steps import TileSteps
 from autotune.rules.group import SYMBOLIC_SIZE
 from schedule import library
@@ -177,7 +180,7 @@ class _Search:
         whole sectors of their rows."""
         plan, cuts, laid = counts.plan, list(counts.plan.cuts), []
         for n in self.can_be_laid:
-            o, now = self.c.operands[n], self.known_tile(n, plan, rough=True)
+            o, now = self.c.operands[n], self.known_tile(n, plan)
             after = library.gpu.StagedTile(self.alone_laid[n], plan, n)
             saved = counts.blocks * counts.steps * (now.sectors - after.sectors)
             if saved > self.can_be_laid[n] / Gpu.sector_bytes:
@@ -192,7 +195,7 @@ class _Search:
     def from_sectors(self, plan: library.gpu.TilePlan) -> library.gpu.TilePlan:
         """The same with rows fetched from where their sectors begin, if there are such."""
         found = replace(plan, sectors=True)
-        every = (self.known_tile(n, found, rough=True) for n in plan.shared)
+        every = (self.known_tile(n, found) for n in plan.shared)
         return found if any(tile.from_sectors for tile in every) else plan
 
     @cached_property
@@ -220,32 +223,40 @@ class _Search:
             return found
         return in_order([*found, *self.of_both_sides()])
 
+    @property
+    def usual_tiles(self) -> TilePlans:
+        """Plans with the cuts of `tiles`, and the same with results written from one sector to the
+        next where they can be."""
+        cuts = self.tiles()
+        none, ahead = (library.gpu.Cut(),) * len(self.c.axes), int(bool(self.shared))
+        plan = library.gpu.TilePlan(none, self.shared, tuple(self.c.written), ahead, self.gathered)
+        boxes = cuts[self.memory.are_boxes(cuts)]
+        results = np.arange(len(cuts) + len(boxes)) >= len(cuts)
+        return AlikePlans(plan, np.concatenate([cuts, boxes]), results)
+
     def of_both_sides(self) -> list[TileCounts]:
         """Tiles for which what both sides move goes through shared memory, or is held."""
-        tiles = dict.fromkeys(self.tiles())
-        both = dict.fromkeys([*tiles, *map(self.memory.to_sectors, tiles)])
-        rough = self.counts(both, rough=True)
-        rough.sort(key=lambda counts: counts.cycles)
-        odd = [counts for counts in rough if counts.plan.results]
-        rough = [counts for counts in rough if not counts.plan.results]
-        first = [counts.plan for counts in rough[:KEPT]]
+        every = self.columns(self.usual_tiles)
+        odd = every.first(len(every.plans), every.cycles, where=every.plans.results)
+        rough = every.first(KEPT, every.cycles, where=~every.plans.results)
+        first = [counts.plan for counts in rough]
         first += [replace(x.plan, results=False) for x in in_order(odd)[: KEPT // 2]]
         if not self.bitwise:
-            large = sorted(rough, key=lambda counts: counts.transactions)[: KEPT // 2]
-            first += [plan for counts in (*rough[:KEPT], *large) for plan in self.split(counts)]
+            by = every.transactions, every.cycles
+            rough += every.first(KEPT // 2, *by, where=~every.plans.results)
+            first += [plan for counts in rough for plan in self.split(counts)]
         more = [self.steps.of(plan, depth) for plan in first for depth in self.steps.depths]
-        ranked = self.counts(dict.fromkeys([*first, *more]), rough=True)
-        ranked.sort(key=lambda counts: counts.cycles)
-        kept = [x.plan for x in ranked[: 2 * KEPT]]
-        kept += [self.laid(x) for x in ranked[: 2 * KEPT]]
+        found = self.columns(TilePlans([*dict.fromkeys([*first, *more])], len(self.c.axes)))
+        ranked = found.first(2 * KEPT, found.cycles)
+        kept = [counts.plan for counts in ranked]
+        kept += map(self.laid, ranked)
         kept = [p for plan in kept for p in dict.fromkeys((plan, self.from_sectors(plan)))]
         kept += [p for p in map(self.memory.to_sectors, kept) if self.memory.is_free(p)]
-        exact = self.counts(
+        return self.counts(
             replace(plan, ahead=ahead)
             for plan in dict.fromkeys(kept)
             for ahead in ((1, 0) if self.shared else (0,))
         )
-        return exact
 
     def ranked(self, plans: Sequence[library.gpu.TilePlan]) -> list[TileCounts]:
         """Plans, and the same with sums in parts, best first."""
@@ -253,42 +264,38 @@ class _Search:
         found += self.counts(plan for counts in found for plan in self.split(counts))
         return in_order(found)
 
-    def counts(
-        self, plans: Iterable[library.gpu.TilePlan], rough: bool = False
-    ) -> list[TileCounts]:
-        """What plans take, of those that can be launched; `rough` before banks are looked at."""
-        every = list(plans)
-        used = {n for plan in every for n in plan.shared}
-        tiles = {n: self.different_tiles(n, every, rough) for n in sorted(used)}
-        return TileColumns(self.c, self.gpu, every, tiles, self.can_be_laid, rough).rows()
+    def counts(self, plans: Iterable[library.gpu.TilePlan]) -> list[TileCounts]:
+        """What plans take, of those that can be launched."""
+        return self.columns(TilePlans(list(plans), len(self.c.axes)), rough=False).rows()
+
+    def columns(self, plans: TilePlans, rough: bool = True) -> TileColumns:
+        """The same as columns; `rough` before banks are looked at."""
+        fetched = [n for n in range(len(self.c.operands)) if plans.fetches(n).any()]
+        tiles = {n: self.different_tiles(n, plans, rough) for n in fetched}
+        return TileColumns(self.c, self.gpu, plans, tiles, self.can_be_laid, rough)
 
     def different_tiles(
-        self, n: int, plans: Sequence[library.gpu.TilePlan], rough: bool
+        self, n: int, plans: TilePlans, rough: bool = True
     ) -> tuple[list[library.gpu.StagedTile], list[int]]:
         """What plans fetch of an operand, of several alike the first, and which each has; if
         `rough` by sizes alone. Of axes that do not move it nothing matters but the lanes that read
         the same."""
-        keys = [self.key(n, plan, rough) for plan in plans]
-        for key, plan in zip(keys, plans):
-            if key not in self.known:
-                self.known[key] = self.tile(n, plan)
-        places = {key: at for at, key in enumerate(dict.fromkeys(keys))}
+        own, lanes = plans.cuts[:, sorted(self.c.moving[n])], plans.cuts[:, :, 2]
+        told = own.prod(2) if rough else np.hstack([own.reshape(len(plans), -1), lanes])
+        how = zip(plans.lays_out(n), plans.sectors, told.tolist())
+        keys = [(n, laid, sectors, *numbers) for laid, sectors, numbers in how]
+        places: dict[tuple[object, ...], int] = {}
+        for row, key in enumerate(keys):
+            if key not in places:
+                places[key] = len(places)
+                if key not in self.known:
+                    self.known[key] = self.tile(n, plans[row])
         return [self.known[key] for key in places], [places[key] for key in keys]
 
-    def key(self, n: int, plan: library.gpu.TilePlan, rough: bool) -> tuple[object, ...]:
-        """What tells apart what plans fetch of an operand."""
-        cuts = plan.totals if rough else plan.cuts
-        lanes = () if rough else [cut.lanes for cut in plan.cuts]
-        return n, n in plan.laid, plan.sectors, *[cuts[axis] for axis in self.c.moving[n]], *lanes
-
-    def known_tile(
-        self, n: int, plan: library.gpu.TilePlan, rough: bool = False
-    ) -> library.gpu.StagedTile:
-        """What a plan fetches of an operand, or another one that does alike."""
-        key = self.key(n, plan, rough)
-        if key not in self.known:
-            self.known[key] = self.tile(n, plan)
-        return self.known[key]
+    def known_tile(self, n: int, plan: library.gpu.TilePlan) -> library.gpu.StagedTile:
+        """What a plan fetches of an operand, or another one that does by sizes alone."""
+        (found,), _ = self.different_tiles(n, TilePlans([plan], len(self.c.axes)))
+        return found
 
     def tile(self, n: int, plan: library.gpu.TilePlan) -> library.gpu.StagedTile:
         """What a plan fetches of an operand."""
@@ -305,14 +312,21 @@ class _Search:
             found[last] = cut(elements=self.extent(last))
         return self.steps.cuts(8) | found
 
-    def tiles(self) -> Iterator[library.gpu.TilePlan]:
-        """Tiles, with steps of a usual length."""
-        for order in dict.fromkeys([self.sides, self.in_operands]):
-            yield from self.tiles_of(*order)
-        yield from self.tiles_of_batches()
-        yield from self.tiles_of_small_batches()
+    def tiles(self) -> Cuts:
+        """The cuts of tiles, with steps of a usual length, each once."""
+        found = [self.tiles_of(*order) for order in dict.fromkeys([self.sides, self.in_operands])]
+        found += [self.rows(self.tiles_of_batches()), self.rows(self.tiles_of_small_batches())]
+        every = np.concatenate(found)
+        last = {cuts.tobytes(): n for n, cuts in reversed(list(enumerate(every)))}
+        return every[sorted(last.values())]
 
-    def tiles_of_batches(self) -> Iterator[library.gpu.TilePlan]:
+    def rows(self, found: Iterable[Mapping[int, library.gpu.Cut]]) -> Cuts:
+        """Cuts of some axes as numbers, those of the others being whole in one thread."""
+        none, axes = library.gpu.Cut(), range(len(self.c.axes))
+        rows = [[cuts.get(n, none) for n in axes] for cuts in found]
+        return np.array(rows, np.int64).reshape(len(rows), len(axes), len(none))
+
+    def tiles_of_batches(self) -> Iterator[dict[int, library.gpu.Cut]]:
         """Where neighbours in the result are of different batches, which share nothing: lanes have
         a sector of them, and each thread a tile of one batch."""
         c, near = self.c, self.near
@@ -323,61 +337,48 @@ class _Search:
         if near not in self.batch or len(kinds) != 2:
             return
         rows, columns = kinds.values()
-        terms, steps, ahead = self.first_cuts, tuple(c.written), int(bool(self.shared))
         beside = min(library.gpu.in_sector(c.result.dtype), Gpu.warp)
         both = Gpu.warp // beside
         lanes = [(n, both // n) for n in (1, 2, 4, 8) if both % n == 0]
         for own, (first, second), warps in product(OWN[:4], lanes, WARPS):
-            cuts = {**terms, near: library.gpu.Cut(lanes=beside)}
+            cuts = {**self.first_cuts, near: library.gpu.Cut(lanes=beside)}
             cuts |= self.side(rows, own[0], first, warps[0], False)
-            cuts |= self.side(columns, own[1], second, warps[1], False)
-            every = tuple([cuts.get(n, library.gpu.Cut()) for n in range(len(c.axes))])
-            yield library.gpu.TilePlan(every, self.shared, steps, ahead, self.gathered)
+            yield cuts | self.side(columns, own[1], second, warps[1], False)
 
-    def tiles_of_small_batches(self) -> Iterator[library.gpu.TilePlan]:
+    def tiles_of_small_batches(self) -> Iterator[dict[int, library.gpu.Cut]]:
         """Where batches have fewer results than blocks have threads: lanes and warps that all of
         one leave have others."""
         batch = [n for n in self.c.spatial if n in self.batch]
         sizes = [prod(map(self.extent, side)) for side in self.sides]
         if not batch or self.near in batch or prod(sizes) >= FEW:
             return
-        terms, steps, ahead = self.first_cuts, tuple(self.c.written), int(bool(self.shared))
         for own, warps in product(OWN, (1, 2, 4, 8)):
             lanes = [1 << (ceil(size / n) - 1).bit_length() for size, n in zip(sizes, own)]
             if prod(lanes) > Gpu.warp:
                 continue
-            cuts = {**terms, batch[-1]: library.gpu.Cut(warps, 1, Gpu.warp // prod(lanes))}
+            beside = library.gpu.Cut(warps, 1, Gpu.warp // prod(lanes))
+            cuts = {**self.first_cuts, batch[-1]: beside}
             for axes, n, count in zip(self.sides, own, lanes):
                 cuts |= self.side(axes, n, count, 1, False)
-            every = tuple([cuts.get(n, library.gpu.Cut()) for n in range(len(self.c.axes))])
-            yield library.gpu.TilePlan(every, self.shared, steps, ahead, self.gathered)
+            yield cuts
 
-    def tiles_of(
-        self, mine: tuple[int, ...], others: tuple[int, ...]
-    ) -> Iterator[library.gpu.TilePlan]:
+    def tiles_of(self, mine: tuple[int, ...], others: tuple[int, ...]) -> Cuts:
         """Those that share the axes of both sides in this order."""
-        c = self.c
-        side = cache(partial(self.side, mine)), cache(partial(self.side, others))
-        terms, steps, ahead = self.first_cuts, tuple(c.written), int(bool(self.shared))
-        none = library.gpu.Cut()
-        spreads = (False, True) if max(len(mine), len(others)) > 1 and others else (False,)
         large = others and self.results >= LARGE * self.gpu.multiprocessors
-        for own in OWN:
-            if large and prod(own) < LEAST_OWN:
-                continue
-            for lanes in LANES:
-                for warps in WARPS:
-                    if not others and (lanes[1] * warps[1] * own[1] > 1 and len(mine) < 2):
-                        continue
-                    for spread in spreads:
-                        cuts: dict[int, library.gpu.Cut] = dict(terms)
-                        if others:
-                            for n, cut in enumerate(side):
-                                cuts |= cut(own[n], lanes[n], warps[n], spread)
-                        else:
-                            cuts |= self.pair(mine, own, lanes, warps)
-                        every = tuple([cuts.get(n, none) for n in range(len(c.axes))])
-                        yield library.gpu.TilePlan(every, self.shared, steps, ahead, self.gathered)
+        owns = [own for own in OWN if not large or prod(own) >= LEAST_OWN]
+        spreads = (False, True) if max(len(mine), len(others)) > 1 and others else (False,)
+        ways = list(product(owns, LANES, WARPS, spreads))
+        if not others:
+            alone = len(mine) < 2
+            kept = [x[:3] for x in ways if not alone or x[0][1] * x[1][1] * x[2][1] == 1]
+            return self.rows(self.first_cuts | self.pair(mine, *way) for way in kept)
+        every = self.rows([self.first_cuts])
+        for n, axes in enumerate((mine, others)):
+            keys = [(own[n], lanes[n], warps[n], spread) for own, lanes, warps, spread in ways]
+            places = {key: at for at, key in enumerate(dict.fromkeys(keys))}
+            rows = self.rows(self.side(axes, *key) for key in places)
+            every = every * rows[[places[key] for key in keys]]  # no axis is in several
+        return every
 
     def side(
         self, axes: Sequence[int], own: int, lanes: int, warps: int, spread: bool

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import gcd, prod
+from typing import NamedTuple
 
 from schedule.errors import Refusal
 from schedule.library.contraction.axes import FAR, Contraction, Digit, Operand
@@ -17,8 +18,7 @@ OPERANDS = 64
 """Operands of which is kept how they are moved: it is the same for all tiles of them."""
 
 
-@dataclass(frozen=True)
-class TileDim:
+class TileDim(NamedTuple):
     """A dimension of a tile.
 
     source  the dimension of the operand, or the axis whose digits several of them are

@@ -66,6 +66,11 @@ class TilePlan:
         """Values of each axis that a block of threads has at once."""
         return tuple([cut.total for cut in self.cuts])
 
+    def changed(self, cuts: tuple[Cut, ...], results: bool) -> TilePlan:
+        """The same with other cuts, `results` of which go through shared memory or not."""
+        how = (self.ahead, self.gathered, self.split, self.along, self.laid, self.sectors)
+        return TilePlan(cuts, self.shared, self.steps, *how, results)
+
     def fills_warps(self, axis: int) -> bool:
         """Whether all lanes of a warp are neighbours along an axis."""
         return self.cuts[axis].lanes == Gpu.warp
