@@ -17,6 +17,7 @@ from autotune.rules.alternatives import (
 )
 from autotune.rules.generate import sketches, sketches_of
 from autotune.rules.planned import PlannedSketch
+from autotune.rules.registry import rules_for
 from autotune.space import Candidate, Space
 from schedule import Refusal
 from tensorir import DEFAULT_NUMERICS, Device, PrimFunc
@@ -56,12 +57,9 @@ def choose(
 
 
 def _best(
-    start: Start,
-    device: Device,
-    allowed: str,
-    constants: Collection[str],
+    start: Start, device: Device, allowed: str, constants: Collection[str],
     algorithms: Collection[str],
-) -> tuple[Start, PlannedSketch | None]:
+) -> tuple[Start, PlannedSketch | None]:  # fmt: skip
     """The program with the best of the algorithms, and the sketch of it that needs no tuning, if
     that was made: others are only asked for their estimates, and a program without any is not."""
 
@@ -94,7 +92,8 @@ def _best(
         if better:
             best = tried[min(better)[1]]
     if best is None:
-        return start, None
+        again = rules_for(device).again if start.name else None
+        return again(planned, start) if again else (start, None)
     alone = best is whole or len(best.sketch.plans) == 1  # no plan is of what others leave
     return best.start, best.sketch if alone else None
 
@@ -121,12 +120,9 @@ def _cycles(
 
 
 def make_space(
-    func: PrimFunc,
-    device: Device,
-    numerics: str = DEFAULT_NUMERICS,
-    seed: int = 0,
+    func: PrimFunc, device: Device, numerics: str = DEFAULT_NUMERICS, seed: int = 0,
     constants: Collection[str] = (),
-) -> Space:
+) -> Space:  # fmt: skip
     """The sketches of a function; the first is the one that the default schedule comes from.
 
     Besides those of the rules there are the general nests of all of its blocks, with the places of

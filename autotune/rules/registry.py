@@ -47,6 +47,8 @@ class Rules:
               primitives refuse of that, and why
     least     from a schedule, groups of it, the device and cycles that are enough: cycles that
               plans take together, so that what cannot be the fastest program need not be planned
+    again     from what plans programs, and one with algorithms that may read arrays again, to this
+              one or the definition, whichever takes less time, and the sketch of it
     general   for searches: from a schedule, some blocks, the device and those of the blocks that
               are to be inlined without tuning, to a plan of nests with all choices open
     """
@@ -61,6 +63,7 @@ class Rules:
     prepare: list[Callable[..., Mapping[str, dict[str, str]]]] = field(default_factory=list)
     finish: Callable[..., Mapping[str, str]] | None = None
     least: Callable[..., float] | None = None
+    again: Callable[..., Any] | None = None
     general: Callable[..., Plan] | None = None
 
     def __post_init__(self) -> None:
@@ -123,6 +126,7 @@ RULES: dict[str, Rules] = {
         prepare=[_later("autotune.rules.gpu.placed:in_place")],
         finish=_later("autotune.rules.gpu.together:run_together"),
         least=_later("autotune.rules.gpu.product:least_cycles"),
+        again=_later("autotune.rules.gpu.together:in_fewer_kernels"),
     ),
 }
 """By the kind of a device."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from autotune.rules.forms import moved_on_axes
-from autotune.rules.gpu.move import MovePlan
+from autotune.rules.gpu.draft import moved
+from autotune.rules.gpu.move import CLOSE, MovePlan
 from autotune.rules.gpu.scan import recurrence_plan
-from autotune.rules.group import Group, instances
+from autotune.rules.group import Group, instances, size
 from schedule import Schedule, ScheduleError, library
 from tensorir import Block, Gpu, IterKind, accesses, body_loads, int_value, variables
 
 WARPS = (2, 4, 8, 16)
 ITEMS = (1, 2, 4, 8)
 ROWS = (1, 4, 8, 16, 32)
+LONG = 20
+"""Sectors of a row from which on one more at each end of it is little."""
 
 
 def elementwise_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[MovePlan]:
@@ -26,16 +29,17 @@ def elementwise_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[MovePlan]:
     large = instances(sch.state.block(group.block)) >= gpu.full
     likely = [{"warps": 8, "items": items} for items in (ITEMS[2::-1] if large else ITEMS[:1])]
     says: dict[str, str] = {}
-    moved = _better_on_axes(sch, group, says)
-    if _reads_alike(moved or sch, group):
+    on_axes = _better_on_axes(sch, group, says)
+    if _reads_alike(on_axes or sch, group):
         options["rows"] = ROWS
         rows = [{"warps": 8, "items": 1, "rows": n} for n in ROWS[3:1:-1]]
         plain = [{"rows": 1, **point} for point in likely]
         likely = [*rows, plain[-1]] if large else plain
-    move = _elements if moved is None else _elements_on_axes
+    move = _elements if on_axes is None else _elements_on_axes
     plan = MovePlan("elementwise", group, gpu, sch.copy(), move, options, likely, says=says)
     if plan.works:
-        return [plan]
+        other = _realigned(sch, group, gpu, plan)
+        return [plan] if other is None else [other, plan]
     if any(it.kind is IterKind.OPAQUE for it in sch.state.block(group.block).iters):
         scan = recurrence_plan(sch, group, gpu)
         if scan.works:
@@ -46,6 +50,37 @@ def elementwise_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[MovePlan]:
 
 def _nothing(sch: Schedule, group: Group) -> None:
     """Lowering binds what nobody bound."""
+
+
+def _realigned(sch: Schedule, group: Group, gpu: Gpu, plain: MovePlan) -> MovePlan | None:
+    """The plan for rows that begin elsewhere within sectors than what is read for them, if threads
+    that store where they read ask for more than each sector once; None where that takes longer, or
+    rows are short."""
+    from autotune.gpu.work import under_way
+
+    block = sch.state.block(group.block)
+    few = moved(sch, group.blocks) <= under_way(gpu)
+    if few or block.is_reduction or group.epilogue is not None or plain.waste <= CLOSE:
+        return None
+    store = next(a for a in accesses(block) if a.is_write)
+    places, sizes = library.gpu.in_memory(store), {it.var: size(it.extent) for it in block.iters}
+    row = sizes[places[-1]] if places else 0
+    if row < LONG * library.gpu.in_sector(store.buffer.dtype):
+        return None
+    items = [n for n in ITEMS if n * 8 * gpu.warp <= max(row, 8 * gpu.warp)]
+    options = {name: plain.options[name] for name in ("warps", "items")}
+    likely = [{"warps": 8, "items": items[-1]}]
+    plan = MovePlan("realigned", group, gpu, sch.copy(), _realign, options, likely)
+    if not plan.works or plan.waste > plain.waste / CLOSE:
+        return None
+    quick = plan.cycles(plan.default()) <= CLOSE * plain.cycles(plain.default())
+    return plan if quick else None
+
+
+def _realign(sch: Schedule, group: Group, warps: int, items: int) -> None:
+    for pad in group.padding:
+        sch.compute_inline(pad)
+    library.gpu.realigned(sch, group.block, warps=warps, items=items)
 
 
 def _reads_alike(sch: Schedule, group: Group) -> bool:

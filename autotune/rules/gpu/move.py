@@ -86,6 +86,14 @@ class MovePlan(Plan):
         """Why primitives refused one of the points that `works` tried: the last one, if any."""
         return self._refusal
 
+    @property
+    def kernels(self) -> int:
+        """Launches of its default, if it works."""
+        return 0 if self._found is None else len(_nests(self._bound(self._found[1])))
+
+    def _bound(self, sch: Schedule) -> PrimFunc:
+        return bound_part(sch.func, self.base.func)
+
     is_timed = False
     """Whether times are compared even of one point: then it is lowered to the end anyway."""
 
@@ -156,12 +164,19 @@ class MovePlan(Plan):
         works = bound_works(self._found[1].func, self.gpu, self.base.func)
         return sum(work.sectors + work.wavefronts for work in works)
 
+    @property
+    def waste(self) -> float:
+        """Times the sectors of what it moves that the default asks for."""
+        assert self._found is not None
+        works = bound_works(self._found[1].func, self.gpu, self.base.func)
+        return sum(w.sectors for w in works) * Gpu.sector_bytes / sum(w.bytes for w in works)
+
     def _leaves_little(self, sch: Schedule) -> bool:
         """Whether no way to do the same takes much less time; several kernels leave more than that,
         and need not be lowered to be told."""
         from autotune.gpu.work import leaves_little
 
-        if len(_nests(bound_part(sch.func, self.base.func))) > 1:
+        if len(_nests(self._bound(sch))) > 1:
             return False
         return leaves_little(bound_works(sch.func, self.gpu, self.base.func), self.gpu, CLOSE)
 

@@ -2,20 +2,58 @@
 one uses, and it is launched once.
 
 Stages whose results are all wanted, as those of a step of an optimizer, cannot be inlined, and
-several sums of the same rows are no chain: each has a kernel of its own.
+several sums of the same rows are no chain: each has a kernel of its own. Rows that no block of
+threads keeps are read again in each pass of an algorithm, by kernels of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from autotune.rules.gpu.move import MovePlan
 from autotune.rules.group import attempt
 from schedule import LoopRef, Schedule
 from tensorir import Expr, For, Gpu, Seq, Stmt, blocks_below, seq, walk
 
+if TYPE_CHECKING:
+    from autotune.rules.alternatives import Start
+    from autotune.rules.defaults import Chosen
+    from autotune.rules.planned import PlannedSketch
+
 NEAR = 4
 """How many kernels on one is looked for that runs with it: long sums are two kernels each."""
+
+
+PASS = 2
+"""Kernels of one pass over rows that are cut: one for the parts, and one that adds these up."""
+
+
+def in_fewer_kernels(
+    planned: Callable[[Start], Chosen | None], start: Start
+) -> tuple[Start, PlannedSketch | None]:
+    """A program with the algorithms that are better wherever rows are kept, or its definition, if
+    that takes less time where plans of theirs have several passes; with the sketch of it."""
+    made = planned(start)
+    if made is None:
+        return start, None
+    passes = max((p.kernels for p in made.sketch.plans if isinstance(p, MovePlan)), default=0)
+    if passes <= PASS:
+        return made
+    definition = start.schedule.copy()
+    definition.undo(len(definition.trace))
+    other = planned(replace(start, name="", schedule=definition, refused={}))
+    if other is None:
+        return made
+    theirs, own = _time(other.sketch), _time(made.sketch)
+    return other if theirs is not None and own is not None and theirs < own else made
+
+
+def _time(sketch: PlannedSketch) -> float | None:
+    """Cycles of all plans; None where one cannot tell."""
+    times = [plan.estimate() for plan in sketch.plans]
+    return None if None in times else sum(time or 0.0 for time in times)
 
 
 def run_together(sch: Schedule, device: Gpu) -> dict[str, str]:

@@ -11,6 +11,7 @@ from schedule.library.gpu.in_rows.rows import Rows, rows
 from schedule.library.gpu.in_rows.short_rows import ShortRows, short_rows
 from schedule.library.gpu.matmul import Matmul, matmul
 from schedule.library.gpu.memory.sectors import before_rows, begins_within, in_sector
+from schedule.library.gpu.realigned import Realigned, realigned
 from schedule.library.gpu.recurrences import Recurrence, recurrence
 from schedule.library.gpu.same_rows import same_rows
 from schedule.library.gpu.scans import Scan, scan, states_in_rows
@@ -31,6 +32,7 @@ __all__ = [
     "Matmul",
     "Online",
     "OnlineRows",
+    "Realigned",
     "Recurrence",
     "Rows",
     "Scan",
@@ -55,6 +57,7 @@ __all__ = [
     "matmul",
     "online",
     "online_rows",
+    "realigned",
     "recurrence",
     "room_for_fetched",
     "row_pitch",

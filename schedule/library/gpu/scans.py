@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from math import gcd
 from typing import NamedTuple
 
 from schedule.analysis.uses import accesses, written
@@ -11,7 +12,7 @@ from schedule.errors import ScheduleError, require
 from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.places import lay_out
 from schedule.library.gpu.elementwise import elementwise
-from schedule.library.gpu.memory.sectors import from_sectors
+from schedule.library.gpu.memory.sectors import from_sectors, in_sector
 from schedule.library.gpu.steps import bind_kernel
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
@@ -60,8 +61,8 @@ def scan(
     threads   of a block at the most
     elements  of the piece of a thread; there are algorithms for some numbers of both
     warps     of a block that sums up
-    sectors   whether lanes begin where sectors of memory do, in each row; where threads have
-              several short rows they do not
+    sectors   whether lanes begin where sectors of memory do, in each row, or of short rows in as
+              many as a block has, which fill whole sectors together
     reader    an elementwise block that alone reads the states, to be computed with them: it may
               turn them around, and read the state before its own where rows are of one piece
 
@@ -130,8 +131,14 @@ def _by_blocks(sch: Schedule, stages: Sequence[str], sectors: bool) -> LoopRef:
         sch.set_scope(name, 0, "shared")
     lay_out(sch, step, "e, r, b, c: r, b, c, e")
     word = max(1, Gpu.bank_bytes // dtype.itemsize(row.dtype))
-    sch.storage_align(terms, row.name, 1, Gpu.banks * word, each * threads % (Gpu.banks * word))
+    if threads < Gpu.warp:  # lanes have pieces of several rows
+        sch.storage_align(terms, row.name, 1, Gpu.banks * word, each * threads % (Gpu.banks * word))
     side = max(1, SHORT // threads)
+    if sectors and side > 1:  # rows that fill whole sectors together
+        kinds = [a.buffer.dtype for n in (terms, last) for a in accesses(sch.state.block(n))]
+        sector = max(map(in_sector, kinds))
+        unit = sector // gcd(int_value(row.shape[-1]) or 1, sector)
+        side = -(-side // unit) * unit
     if (known := int_value(row.shape[0])) is not None:
         side = min(side, known)
     tasks, shares, lanes = list[LoopRef](), list[list[LoopRef]](), list[LoopRef]()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from schedule.analysis.uses import accesses, read_by_others
+from schedule.analysis.uses import accesses, read_by_others, written
 from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.gpu.in_rows.rows import rows
@@ -92,7 +92,8 @@ def _in_turns(
     lane = [lanes] if lanes > 1 else []
     step, part, *shared = sch.split(term, [None, blocks, threads, *lane])
     parts = sch.rfactor(block, part)
-    names = [buffer.name for buffer in buffers] if lanes > 1 else []
+    several = len(written(sch.state.block(parts))) > 1  # each is computed of what is read
+    names = [buffer.name for buffer in buffers] if lanes > 1 or several else []
     return parts, _first(sch, parts, [step, *shared], names)
 
 
@@ -119,7 +120,8 @@ def _first(sch: Schedule, parts: BlockRef, terms: list[LoopRef], copied: list[st
     for name in copied:
         copy = sch.cache_read(parts, name, "local")
         sch.compute_at(copy, step)
-        sch.vectorize(sch.get_loops(copy)[-1])
+        if lane:
+            sch.vectorize(sch.get_loops(copy)[-1])
     for each in lane:
         sch.unroll(each)
     return loop

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from math import prod
 
 from schedule.analysis.uses import written
@@ -10,13 +11,17 @@ from schedule.library.contraction.find import flat_index
 from schedule.library.contraction.places import own_loops
 from schedule.library.gpu.steps import last_axis
 from schedule.schedule import Schedule
-from schedule.state import LoopRef, loops_below
+from schedule.state import LoopRef, State, loops_below
 from tensorir import (
     Access,
     Block,
+    Buffer,
     Expr,
+    For,
     Gpu,
     Load,
+    Select,
+    Store,
     accesses,
     const,
     dtype,
@@ -52,22 +57,44 @@ def from_sectors(sch: Schedule, block: str, loop: LoopRef) -> LoopRef:
     arrays have rows of different lengths, it is for as many of them as can be. Arrays themselves
     are taken to begin with a sector.
     """
-    state = sch.state
-    node = state.loop(loop)
-    inner = {f.var: const(0) for f in loops_below(node)}
-    outside = {f.var for f in state.loops_outside(loop)} | set(state.func.size_vars)
-    analyzer = state.analyzer(state.loops_around(block))
-    found = Counter[Expr]()
-    for access in accesses(state.block(block)):
+    begin = _begin(sch.state, block, sch.state.loop(loop))
+    return loop if begin is None or begin is const(0) else sch.shift(loop, format_expr(begin))
+
+
+def _begin(state: State, block: str, loop: For) -> Expr | None:
+    """Iterations from a border of sectors to where a loop begins; None where it is along none."""
+    inner = {f.var: const(0) for f in loops_below(loop)}
+    outside = {f.var for f in state.loops_outside(loop.name)} | set(state.func.size_vars)
+    analyzer, node = state.analyzer(state.loops_around(block)), state.block(block)
+    known, stored = dict[tuple[Buffer, tuple[Expr, ...]], Expr](), False
+    for access in accesses(node):
         flat = flat_index(Load(access.buffer, access.in_loops()))
-        step, sector = slope(flat, node.var, analyzer), in_sector(access.buffer.dtype)
+        step, sector = slope(flat, loop.var, analyzer), in_sector(access.buffer.dtype)
         if access.buffer.scope == "global" and step and step > 0 and sector % step == 0:
             begin = analyzer.simplify(substitute(flat, inner) % sector // step)
             if variables(begin) <= outside:
-                found[begin] += 1
-    for begin, _ in found.most_common(1):
-        return loop if begin is const(0) else sch.shift(loop, format_expr(begin))
-    return loop
+                known[access.buffer, access.indices] = begin
+                stored |= access.is_write
+    values = {it.var: it.binding for it in node.iters}
+
+    def taken(e: Expr) -> Expr | None:
+        """Where what a value is made of begins; of several arrays that which is read there."""
+        if isinstance(e, Load):
+            return known.get((e.buffer, e.indices))
+        if isinstance(e, Select) and not e.cond.has_loads:
+            cond, (a, b) = substitute(e.cond, values), map(taken, (e.a, e.b))
+            if a is not None and b is not None and a is not b and variables(cond) <= outside:
+                return Select(cond, a, b)
+        return _most_common(map(taken, e.operands))
+
+    if not stored and isinstance(node.body, Store):
+        return taken(node.body.value)
+    return _most_common(known.values())
+
+
+def _most_common(found: Iterable[Expr | None]) -> Expr | None:
+    counts = Counter(each for each in found if each is not None)
+    return max(counts, key=counts.__getitem__, default=None)
 
 
 def write_from_sectors(
