@@ -41,6 +41,9 @@ FILL, CROWDED = 0.5, 1.1
 """The share of a cache up to which a working set stays in it, and from which on nothing of it does:
 caches also hold what passes through, and others use them."""
 
+WAYS = 0.9
+"""The same as FILL of rows in one set of the first cache: all but one of its ways, about."""
+
 
 @dataclass(frozen=True)
 class Stream:
@@ -93,7 +96,7 @@ class Stream:
     def rows_in(self, room: int, level: int, step: int) -> float:
         """How many rows so many elements apart the first or the second cache can hold."""
         if level:
-            return self.places(step) * room / WAY
+            return float(self.places(step)[level, 0]) * room / WAY
         return SETS // gcd(SETS, step * self.item // LINE) * (room // PAGE)
 
     def apart(self, axis: int) -> bool:
@@ -122,7 +125,7 @@ class Stream:
                 far = 1 << 30 if stride is None else abs(stride)
                 steps.append((far, far if panel is None else far * panel, size))
         steps.sort(key=lambda item: item[0])
-        run, runs, places = np.ones(len(box)), np.ones(len(box)), np.ones(len(box))
+        run, runs, places = np.ones(len(box)), np.ones(len(box)), np.ones((2, len(box)))
         pitch, count = np.ones(len(box)), np.ones(len(box))  # of the runs along the last axis
         moved = (int(step) for step, _, size in steps if panel is None or np.any(size > 1))
         common = gcd(*moved)
@@ -142,20 +145,22 @@ class Stream:
             run = np.where(on & (size > 1), longer, run)
         return Pieces(run, runs, np.minimum(places, self.places(common)))
 
-    def places(self, step: float) -> float:
-        """The places in a way of the second cache that elements so far apart begin at."""
+    def places(self, step: float) -> Column:
+        """The places in a way of the first and of the second cache that elements so far apart begin
+        at."""
         if self.panel is not None:
-            return float(WAY)
+            return np.array([[PAGE], [WAY]])
         apart = int(step) * self.item
-        if self.bytes < HUGE:  # pages lie anywhere
-            return PAGE // gcd(PAGE, apart) * (WAY // PAGE)
-        return WAY // gcd(WAY, apart)
+        near = PAGE // gcd(PAGE, apart)
+        pages_lie_anywhere = self.bytes < HUGE
+        far = near * (WAY // PAGE) if pages_lie_anywhere else WAY // gcd(WAY, apart)
+        return np.array([[near], [far]])
 
 
 @dataclass(frozen=True)
 class Pieces:
     """Boxes of memory: how many runs they are, of how many elements each, and at how many places in
-    a way of the second cache these begin."""
+    a way of the first and of the second cache these begin."""
 
     run: Column
     runs: Column
@@ -171,13 +176,14 @@ class Pieces:
         return self.runs * slower * np.where(one, 1.0, part)
 
     def crowded(self, item: int) -> Column:
-        """Bytes of the second cache that hold so much in each of their sets as the fullest of these
-        boxes: rows at distances of large powers of two share sets."""
+        """Bytes of the first and of the second cache that hold so much in each of their sets as the
+        fullest of these boxes: rows at distances of large powers of two share sets."""
         size = np.maximum(self.run * item, LINE)
-        return self.runs * size * np.maximum(1.0, WAY / (self.places * size))
+        ways = np.array([[PAGE], [WAY]])
+        return self.runs * size * np.maximum(1.0, ways / (self.places * size))
 
 
-def stays(used: Column, room: int) -> Column:
+def stays(used: Column, room: int, fill: float = FILL) -> Column:
     """The share of so many bytes that stays in a cache."""
-    share = (CROWDED - used / room) / (CROWDED - FILL)
+    share = (CROWDED - used / room) / (CROWDED - fill)
     return np.minimum(np.maximum(share, 0.0), 1.0)

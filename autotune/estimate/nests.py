@@ -59,7 +59,7 @@ class Facts:
         stream, room = self.plain[operand], self.cpu.caches[1][0]
         box = np.array([sizes], dtype=np.float64)
         used = np.array([prod(s for n, s in enumerate(sizes) if stream.moves(n)) * stream.item])
-        return bool(stays(stream.pieces(box, 1).crowded(stream.item), room) < stays(used, room))
+        return bool(stays(stream.pieces(box, 1).crowded(stream.item)[1], room) < stays(used, room))
 
     def is_constant(self, operand: int) -> bool:
         """Whether an operand is known when the kernel is built: it is packed ahead of all calls."""

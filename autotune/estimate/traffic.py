@@ -11,7 +11,7 @@ import numpy.typing as npt
 from autotune.device import Cpu
 from autotune.estimate.nests import Alike, Packs, packs_of
 from autotune.estimate.varied import varied
-from autotune.streams import GAPLESS, LINE, PAGE, Column, Stream, stays
+from autotune.streams import GAPLESS, LINE, PAGE, WAYS, Column, Stream, stays
 from schedule import library
 from tensorir import dtype
 
@@ -29,10 +29,12 @@ class Traffic(Alike):
     def traffic(self) -> Column:
         """Cycles for the lines that come from behind each cache."""
         costs = [cost for _, cost in self.cpu.caches]
+        costs.insert(0, self.cpu.costs.crowded)
         return np.asarray(sum(cost * lines for cost, lines in zip(costs, self.lines())))
 
     def lines(self) -> list[Column]:
-        """How many come from behind each cache."""
+        """How many come to the first cache again, as they share its sets with others, and how many
+        from behind each cache."""
         of = self.of
         places, streams, used = self.read_by_each()
         axes, times = self.loops()
@@ -49,7 +51,7 @@ class Traffic(Alike):
         each = [p.lines(s.item, run) for p, s, run in zip(pieces, streams, whole)]
         lines = np.where(used, np.stack(each).reshape(shape), 0.0)
         each = [p.crowded(s.item) for p, s in zip(pieces, streams)]
-        crowded = np.where(used, np.stack(each).reshape(shape), 0.0)
+        crowded = np.where(used, np.stack(each, axis=1).reshape(2, *shape), 0.0)
         counts = np.concatenate([np.ones((1, count)), times])
         before = np.cumprod(counts, axis=0)
         around = np.concatenate([np.full((1, count), -1), axes])
@@ -68,7 +70,7 @@ class Traffic(Alike):
         come[:, 0] = 0.0  # all of it is there
         found, held = [], lines.sum(axis=0, keepdims=True) * LINE
         for level, (size, _) in enumerate(self.cpu.caches):
-            kept = stays(np.maximum(held, crowded) if level == 1 else held, size)
+            kept = stays(np.maximum(held, crowded[1]) if level == 1 else held, size)
             kept[:, -1] = 1.0
             missed = np.ones_like(kept)
             np.cumprod(1 - kept[:, :-1], axis=1, out=missed[:, 1:])
@@ -78,7 +80,19 @@ class Traffic(Alike):
                 far[-1] = 1.0  # what was written leaves as room is made
             new = fresh[min(level, 1)]
             found.append((missed * kept * come * new * far).sum(axis=(0, 1)))
-        return found
+        return [self.again(held, crowded[0], come * fresh[0]), *found]
+
+    def again(self, held: Column, crowded: Column, come: Column) -> Column:
+        """The lines that terms find gone from the first cache though it has room for them: rows of
+        a tile share its sets. One term of a tile is in registers."""
+        size, inside, found = self.cpu.l1_bytes, len(self.plan.order), []
+        room = stays(held, size)
+        for kept in (room, np.minimum(room, stays(crowded, size, WAYS))):
+            kept = np.where(np.arange(kept.shape[1])[:, None] < kept.shape[1] - 1 - inside, kept, 1)
+            missed = np.ones(come.shape)
+            missed[:, 1:] = np.cumprod(1 - kept[:, :-1], axis=1)
+            found.append((missed * kept * come).sum(axis=(0, 1)))
+        return np.maximum(0.0, found[1] - found[0])
 
     def read_by_each(self) -> tuple[list[int], list[Stream], npt.NDArray[np.bool_]]:
         """What the plans read, and the result: places among the operands, each way in which some

@@ -28,6 +28,7 @@ class Costs:
     stall      reading a vector that was just written in parts
     beside     share by which rows that are read side by side come later, each time they double
     l2, l3, memory   a line of 64 bytes from there, as it comes in order
+    crowded    a line that comes from the second cache again: others share its set of the first one
     late       share of the time of such lines that requests ahead save, where hardly anything is
                computed meanwhile: some processors' own do so
     copy, copy_turned  an element that is packed in order, or against it, in vectors and near;
@@ -61,6 +62,7 @@ class Costs:
     stall: float = 40.0
     beside: float = 0.16
     l2: float = 0.05
+    crowded: float = 0.5
     l3: float = 3.4
     memory: float = 28.0
     late: float = 0.0

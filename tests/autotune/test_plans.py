@@ -153,6 +153,19 @@ def test_rows_that_share_sets_of_the_second_cache_are_packed():
         assert not crowded or plans(c, CPU)[0][1].packs, n
 
 
+@pytest.mark.parametrize(("terms", "few"), [(64, True), (65, False)])
+def test_a_tile_has_no_more_rows_than_a_set_of_the_first_cache(terms, few):
+    """Of three factors: what rows share is computed for more of them where these are apart."""
+    a, b = te.placeholder((256, 64, terms), name="a"), te.placeholder((64, 64), name="b")
+    c, (j, k) = te.placeholder((terms, 64), name="c"), (te.reduce_axis(64), te.reduce_axis(terms))
+    out = te.compute((256, 64), lambda i, r: te.sum(a[i, j, k] * b[j, r] * c[k, r], axis=[j, k]))
+    _, (found,) = prepared(te.create_prim_func([a, b, c, out], name="mttkrp"))
+    cpu = Cpu(Target("c", vector_bits=512, threads=1, features=("avx512f", "fma")))
+    _, plan = plans(found, cpu)[0]
+    (rows,) = (size for n, size in enumerate(plan.tile) if n != plan.lane)
+    assert (rows <= cpu.l1_bytes // cpu.page_bytes) == few
+
+
 def test_results_of_few_terms_are_written_where_they_belong():
     """Of large images with few channels: panels that are turned leave the caches on their way."""
     image, filters = te.placeholder((1, 427, 640, 3)), te.placeholder((3, 3, 3, 32))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotune.streams import PAGE, WAY, Stream
+from autotune.streams import LINE, PAGE, SETS, WAY, WAYS, Stream, stays
 
 ROOM = 1 << 40
 
@@ -76,3 +76,15 @@ def test_windows_of_rows_that_leave_the_first_cache_stay_in_the_second():
         assert fresh(s, 0, box, 8 * WAY)[1] == pytest.approx(1 / rows)
         assert fresh(s, 0, box, 1 << 8)[1] == 1.0
         assert np.all(fresh(s, -1, box) == 1.0), "of no axis"
+
+
+@pytest.mark.parametrize("pitch", [64, 256, 1024, 1040, 4096, 4160])
+@pytest.mark.parametrize("rows", [2, 6, 7, 9, 14, 24])
+def test_rows_in_one_set_of_the_first_cache_push_each_other_out(pitch, rows):
+    """A line of each row, read term by term: of a set that has too many, none is there again."""
+    s = Stream((pitch, 1), 4, 1 << 22, dims=((1, 0), (0, 1)))
+    pieces = s.pieces(np.array([[rows, 16]], dtype=np.float64), 1)
+    kept = stays(pieces.crowded(s.item)[0], 8 * PAGE, WAYS)[0]
+    sets = [row * pitch * s.item // LINE % SETS for row in range(rows)]
+    fullest = max(map(sets.count, sets))
+    assert kept == (1.0 if fullest < 8 else 0.0), fullest
