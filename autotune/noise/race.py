@@ -22,10 +22,19 @@ LATER = (14, 20, 28, 40)
 """Rounds after which the race is looked at again; it is first after as few as can decide anything,
 which are the more the more take part."""
 
+EARLY, BEHIND = 4, 4.0
+"""Rounds after which those are left out whose times are so many standard errors behind, by the
+spread of all differences so far. Nobody wins by that, so it takes nothing of the confidence."""
+
 CONFIDENCE = 0.95
 ALIKE = 0.02
 """Differences that are not worth further rounds, as a share: the race is over where nobody left in
 it can be so much faster than who wins so far, with the confidence of the whole race."""
+
+LEADS, WITHIN = 0.5, 0.05
+"""A lead smaller than ALIKE, and than this share of what its interval will be to each side at the
+last look, is not looked at until then: the default would be kept. It is where nobody left can be
+faster by more than WITHIN."""
 
 LIMIT_S = 20.0
 """Seconds after which there are no further rounds: slow kernels have less noise. Where the rounds
@@ -64,6 +73,7 @@ class Race:
         self._looks = (first, *(look for look in LATER if look > first))
         if first * round_s > LIMIT_S:
             self._looks = (first_look(finalists, 1, confidence),)
+        self._early = EARLY if 1 < finalists and EARLY < self._looks[0] else 0
 
     @property
     def wanted(self) -> int:
@@ -71,7 +81,7 @@ class Race:
         if self._over or self._is_hopeless or np.nansum(self.times) > LIMIT_S:
             return 0
         done = len(self.times)
-        return next((look - done for look in self._looks if look > done), 0)
+        return next((look - done for look in (self._early, *self._looks) if look > done), 0)
 
     def add(self, times: np.ndarray, busy: Sequence[bool] = ()) -> None:
         """The next rounds: float64 [`wanted`, number of those running], in their order."""
@@ -80,7 +90,10 @@ class Race:
         self.times = np.concatenate([self.times, block])
         self.busy = np.concatenate([self.busy, np.array(busy or [False] * len(times), dtype=bool)])
         self._intervals.clear()
-        self._look()
+        if len(self.times) < self._looks[0]:
+            self._leave_behind()
+        else:
+            self._look()
 
     def outcomes(self) -> list[Outcome]:
         """What was found about each finalist."""
@@ -107,7 +120,8 @@ class Race:
     @property
     def _is_hopeless(self) -> bool:
         """Whether of all rounds too few would be quiet, at the share of those so far."""
-        return int(np.sum(~self.busy)) * self._looks[-1] < self._looks[0] * len(self.busy)
+        first, last = self._looks[0], self._looks[-1]
+        return first <= len(self.busy) and int(np.sum(~self.busy)) * last < first * len(self.busy)
 
     def _challengers(self) -> list[int]:
         return [c for c in self.running if c != self.default]
@@ -130,6 +144,19 @@ class Race:
             self._intervals[a, b] = interval(logs, level)
         return self._intervals[a, b]
 
+    def _leave_behind(self) -> None:
+        """Take out who is far slower than the fastest; with the last of them the race is over."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.log(self.times[~self.busy][:, self.running])
+            if len(logs) < EARLY:
+                return
+            centres, rounds = logs.mean(axis=0), logs.mean(axis=1, keepdims=True)
+            rest = logs - centres - rounds + logs.mean()
+            spread = math.sqrt(np.sum(rest**2) / ((len(logs) - 1) * (logs.shape[1] - 1)))
+            behind = centres - centres.min() > max(ALIKE, BEHIND * spread * (2 / len(logs)) ** 0.5)
+        self.running = [c for c, out in zip(self.running, behind) if c == self.default or not out]
+        self._over = not self._challengers()
+
     def _look(self) -> None:
         """Take out who is certainly slower than the fastest, and see whether that was all."""
         leader = max(self.running, key=lambda c: (self._faster(c).estimate, c == self.default, -c))
@@ -140,8 +167,17 @@ class Race:
         gain = self._faster(leader)
         settled = leader == self.default or gain.low > ALIKE or gain.high < ALIKE
         self._over = settled and all(slower.low > -ALIKE for slower in left)
+        self._over = self._over or not any(map(self._may_win, self._challengers()))
         if not self._over:
             self._halve()
+
+    def _may_win(self, one: int) -> bool:
+        """Whether it is so much faster than the default that further rounds may make it certain."""
+        faster = self._faster(one)
+        if faster.high > WITHIN:
+            return True
+        known = len(self.times) / self._looks[-1]
+        return faster.estimate >= min(ALIKE, LEADS * known**0.5 * (faster.high - faster.low) / 2)
 
     def _halve(self) -> None:
         """Set the slower half of the challengers aside, once their intervals say something."""

@@ -10,7 +10,7 @@ import pytest
 from autotune.cost_model.ceiling import ceiling
 from autotune.noise.finalists import MOST, finalists, most_finalists
 from autotune.noise.gain import Gain, Outcome
-from autotune.noise.race import ALIKE, LATER, LIMIT_S, Race, first_look
+from autotune.noise.race import ALIKE, EARLY, LATER, LIMIT_S, WITHIN, Race, first_look
 from autotune.noise.signed_rank import interval
 from autotune.noise.spread import LEAST, USUAL, pooled_spread
 from autotune.noise.visits import Visit
@@ -154,9 +154,10 @@ def test_slow_kernels_are_not_raced_for_ever():
         many = most_finalists(seconds) + 1
         round_s = many * seconds
         race = Race(many, 0, round_s=round_s)
-        assert race.wanted * round_s <= max(LIMIT_S, 12 * seconds) + 1e-9
-        assert (race.wanted == first_look(many)) == (seconds <= 1.0)
-        rows = np.full((race.wanted, many), seconds)
+        rounds = race._looks[0]
+        assert rounds * round_s <= max(LIMIT_S, 12 * seconds) + 1e-9
+        assert (rounds == first_look(many)) == (seconds <= 1.0)
+        rows = np.full((rounds, many), seconds)
         rows[:, 1] *= 0.9
         race.add(rows * np.exp(np.random.default_rng(0).normal(0, 1e-3, rows.shape)))
         assert winner(race) == 1 or not race.is_undecided and race.wanted
@@ -174,15 +175,50 @@ def test_a_race_ends_as_soon_as_it_is_decided():
 
 @pytest.mark.parametrize("finalists", [1, 2, 5, 9, 17, 60])
 def test_the_first_look_is_the_first_that_can_decide_anything(finalists):
-    """One that is slower in all rounds is out then, and with a round less nothing would be said."""
-    times = np.ones(finalists)
-    times[1:] = 2.0
-    race = Race(finalists, default=0)
-    assert race.wanted == first_look(finalists)
-    early = Race(finalists, default=0)
-    early.add(np.tile(times, (race.wanted - 1, 1)))
-    race.add(np.tile(times, (race.wanted, 1)))
+    """One that is slower in all rounds is out then, and with a round less nothing would be said,
+    where the spread is so large that nobody is far behind."""
+    race, early = Race(finalists, default=0), Race(finalists, default=0)
+    count = race._looks[0]
+    assert count == first_look(finalists) and race.wanted == (EARLY if finalists > 1 else count)
+    times = np.ones((count, finalists))
+    times[:, 1:] = 1.01 * np.exp(10 * np.random.default_rng(0).random((count, finalists - 1)) ** 6)
+    early.add(times[:-1])
+    race.add(times)
     assert race.running == [0] and early.running == list(range(finalists))
+    assert early.outcomes()[0].missed == (math.inf if finalists > 1 else 0.0)
+
+
+def test_who_is_far_behind_is_left_out_early_and_nobody_wins_early():
+    """What 20 % less tells from the others in four rounds is no verdict yet."""
+    race = Race(4, 0)
+    rows = np.array([1.0, 0.8, 0.85, 0.81]) * np.exp(
+        np.random.default_rng(0).normal(0, 0.005, (race.wanted, 4))
+    )
+    race.add(rows)
+    assert len(race.times) == EARLY and race.running == [0, 1, 3] and winner(race) == 0
+    assert race.wanted == first_look(4) - EARLY
+    alike = Race(4, 0)
+    alike.add(np.array([1.0, 1.0, 1.0 - 0.9 * ALIKE, 1.0]) * np.ones((EARLY, 4)))
+    assert alike.running == [0, 1, 2, 3]
+    busy = Race(4, 0)
+    busy.add(rows, [False, True, False, False])
+    assert busy.running == [0, 1, 2, 3]
+    slow = Race(3, 0)
+    slow.add(np.array([1.0, 2.0, 3.0]) * np.ones((EARLY, 3)))
+    assert slow.running == [0] and not slow.wanted and winner(slow) == 0
+
+
+@pytest.mark.parametrize("lead", [0.0, 0.001, 0.015])
+def test_rounds_that_would_not_decide_are_not_raced(lead):
+    """A small lead is looked at further where it can become certain, and the default is kept at
+    once where it cannot, unless others might be much faster."""
+    ended = [raced([1e-3, 1e-3 * (1 - lead)], s, own=0.012, drift=0, load=0) for s in range(20)]
+    early = sum(len(race.times) < LATER[0] for race in ended)
+    assert early >= 15 if lead < 0.01 else early <= 10
+    assert all(
+        winner(race) == 1 or race.outcomes()[0].missed <= WITHIN or len(race.times) == LATER[-1]
+        for race in ended
+    )
 
 
 def test_no_interval_is_found_twice(monkeypatch):
@@ -209,7 +245,7 @@ def test_who_is_not_among_the_better_half_is_set_aside_and_told_of():
     """Sixteen that nobody can tell apart take little more than half of what all would in all
     rounds, and the default is within what those set aside may have been."""
     race = raced([1e-3] * 16, 0, drift=0.01, load=0.0)
-    assert winner(race) == 0 and len(race.times) >= LATER[0]
+    assert winner(race) == 0 and len(race.times) >= LATER[0] > first_look(16)
     assert np.isfinite(race.times).sum() < 0.5 * LATER[-1] * 16
     gains = [outcome.gain for outcome in race.outcomes()]
     assert all(gain.high < math.inf for gain in gains)
