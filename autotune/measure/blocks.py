@@ -19,6 +19,10 @@ HOPELESS, LONG = 3.0, 0.05
 """A first call condemns where it takes so many times the limit, and so many seconds: waking threads
 and loading caches takes far less."""
 
+FIRST = 4e-3
+"""Seconds from which on a very first call is little longer for being that: a fiftieth for products
+of 1024, whose memory is new then."""
+
 
 def more_calls(calls: int, taken: float, min_ms: float, most: float = math.inf) -> int:
     """How many calls a longer block has, where so many took `taken` seconds together; the same
@@ -47,6 +51,12 @@ def slow_calls(
 def is_hopeless(first: float, limit: float) -> bool:
     """Whether a very first call of so many seconds shows that a kernel takes more than `limit`."""
     return first > max(HOPELESS * limit, LONG)
+
+
+def is_block(first: float, min_ms: float) -> bool:
+    """Whether a very first call of so many seconds is a block of one call as any later one: it is
+    as long as a block, and waking threads is little of it."""
+    return first >= FIRST and more_calls(1, first, min_ms) == 1
 
 
 def pruned(times: Sequence[float], limit: float) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autotune.measure.blocks import CALLS, is_hopeless, more_calls, pruned, slow_calls
+from autotune.measure.blocks import CALLS, is_block, is_hopeless, more_calls, pruned, slow_calls
 from autotune.measure.builder import load_builder
 from autotune.measure.canary import Canary
 from autotune.measure.cold import ColdCaches
@@ -324,13 +324,14 @@ class Job:
         self, kernel: Any, message: Mapping[str, Any], checked: Visit | None = None
     ) -> dict[str, Any]:
         """Time a block, unless the first calls show that the candidate is out of the race, or even
-        the one by which it was `checked`."""
+        the one by which it was `checked`, which is the block where it is as long as one."""
         timer = self._timer(kernel)
         limit = message["prune_above"]
         told = self._told(checked)
-        if told is not None and limit is not None and is_hopeless(told, limit):
-            return pruned([told], limit)
-        first = self._canary.visit(timer, 1)
+        if told is not None and limit is not None and is_hopeless(told.seconds, limit):
+            return pruned([told.seconds], limit)
+        enough = told and not self._cold and is_block(told.seconds, message["min_ms"])
+        first = told if told and enough else self._canary.visit(timer, 1)
         fits = limit is None or first.seconds <= limit
         if not fits and (slow := self._slow_calls(first, told, timer, limit, message["min_ms"])):
             return pruned(slow, limit)
@@ -339,27 +340,26 @@ class Job:
         return {"status": "ok", "calls": calls, "visits": [visit.to_json()]}
 
     def _slow_calls(
-        self, first: Visit, told: float | None, timer: Timer, limit: float, min_ms: float
+        self, first: Visit, told: Visit | None, timer: Timer, limit: float, min_ms: float
     ) -> list[float]:
         """Times of calls that all take longer than `limit`, while nothing disturbed them, what was
         `told` before among them; none where that does not hold."""
         times: list[float] = []
-        made = [told, first.seconds] if told is not None and told > limit else [first.seconds]
+        known = [] if told is None or told is first or told.seconds <= limit else [told.seconds]
 
         def on(_: int) -> float:
             enough = min_ms / 2000 if self._cold is None else 0.0
-            times.extend(slow_calls(made, timer, limit, enough))
+            times.extend(slow_calls([*known, first.seconds], timer, limit, enough))
             return sum(times)
 
         if first.disturbed or self._canary.visit(on, 1).disturbed or min(times) <= limit:
             return []
         return times
 
-    def _told(self, checked: Visit | None) -> float | None:
+    def _told(self, checked: Visit | None) -> Visit | None:
         """What the call that was checked tells of others; on a GPU it also copies its arrays."""
-        if checked is None or checked.disturbed or Target.parse(self.target).on_gpu:
-            return None
-        return checked.seconds
+        nothing = checked is None or checked.disturbed or Target.parse(self.target).on_gpu
+        return None if nothing else checked
 
     @cached_property
     def _canary(self) -> Canary:

@@ -21,9 +21,10 @@ class MeasureSettings:
     """How long, how often and how strictly; times in seconds unless the name says otherwise.
 
     min_ms           least duration of a block of calls, milliseconds
-    repeats          visits of a candidate, a block in each, spread over the time of its batch;
-                     those that are certainly slower than the best get one. Few are enough: who may
-                     be the fastest is told by the race
+    repeats          visits of a candidate, a block in each, spread over the time of its batch; the
+                     call that is checked is the first where it is as long as a block. Those that
+                     are certainly slower than the best get one. Few are enough: who may be the
+                     fastest is told by the race
     timeout_s        longest time a candidate may run without an answer before it is killed
     build_timeout_s  longest time of one build
     prune_factor     stop a candidate whose first calls are this many times the incumbent

@@ -45,9 +45,11 @@ def job(monkeypatch):
     return make
 
 
-def first_visit(job: Job, text: str = "ok 4", limit: float = 1.0) -> dict:
+def first_visit(
+    job: Job, text: str = "ok 4", limit: float | None = 1.0, min_ms: float = 0.0
+) -> dict:
     message = {
-        "text": text, "source": None, "check": True, "min_ms": 0.0, "prune_above": limit,
+        "text": text, "source": None, "check": True, "min_ms": min_ms, "prune_above": limit,
     }  # fmt: skip
     return job.measure(message, lambda phase: None)
 
@@ -82,6 +84,31 @@ def test_the_call_that_is_checked_is_one_of_the_slow_calls(job):
     assert slow(Visit(5.0)) == [5.0, 4.0]
     for other in (None, Visit(5.0, canary=2.0), Visit(1.0)):
         assert slow(other) == [4.0, 3.0]
+
+
+class NoEviction:
+    """Caches that nobody empties, and calls that are to find nothing there all the same."""
+
+    def timer(self, seconds):
+        return seconds
+
+
+@pytest.mark.parametrize("limit", [None, 10.0, 0.03])
+def test_the_call_that_is_checked_is_the_first_block_where_it_is_as_long(job, limit):
+    """Its calls last 60 ms, while its timer says that they take one: which of them was taken shows.
+    One above the limit condemns nobody alone."""
+    answer = first_visit(job(0), "slow", limit, min_ms=50.0)
+    seconds = Visit.from_json(answer["visits"][0]).seconds
+    assert answer["status"] == "ok" and len(answer["visits"]) == 1
+    assert (answer["calls"], seconds >= 0.06) == ((1, True) if limit != 0.03 else (50, False))
+    cold = job(0)
+    cold._cold = NoEviction()
+    others = {"shorter": (job(0), 100.0), "disturbed": (job(1), 50.0), "warm": (cold, 50.0)}
+    for made, min_ms in others.values():
+        answer = first_visit(made, "slow", limit, min_ms)
+        assert Visit.from_json(answer["visits"][0]).seconds == pytest.approx(0.001)
+    quick = first_visit(job(0), "ok 0.002", limit)
+    assert Visit.from_json(quick["visits"][0]).seconds == 0.002
 
 
 def test_what_tests_measure_is_never_pruned():
