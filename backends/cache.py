@@ -6,6 +6,7 @@ noticed and made again. Files appear by renaming, so any number of processes may
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import tempfile
@@ -43,7 +44,7 @@ class ObjectCache:
         self._added = 0
         self._spare: ScratchFolder | None = None
         self._useless: set[Path] = set()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # what is built may add the parts that it is made of
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.directory):
@@ -75,7 +76,10 @@ class ObjectCache:
         Nothing is kept when `build` raises. Raises BuildPlaceError where no folder can be written.
         """
         try:
-            path = self._write(self.place, key, build)
+            try:
+                path = self._write(self.place, key, build)
+            except FileNotFoundError:  # somebody removed the folder, or a part, meanwhile
+                path = self._write(self.place, key, build)
         except (OSError, BuildPlaceError) as error:
             path = self._write_elsewhere(key, build, error)
         if self._added % PRUNE_EVERY == 0 and (self._added or self._is_due()):
@@ -93,6 +97,11 @@ class ObjectCache:
             build(draft)
             path = shard / f"{key}.{_digest(draft.read_bytes())}.so"
             os.replace(draft, path)
+        except BuildError as error:
+            if shard.is_dir():
+                raise
+            reason = f"{shard} was removed while it was in use"
+            raise FileNotFoundError(errno.ENOENT, reason) from error
         finally:
             draft.unlink(missing_ok=True)
         return path
@@ -100,20 +109,22 @@ class ObjectCache:
     def _write_elsewhere(
         self, key: str, build: Callable[[Path], None], error: OSError | BuildPlaceError
     ) -> Path:
-        """Write where no cache is needed; from now on, if that helps."""
+        """Write where no cache is needed; from now on, if that helps. Parts go there too."""
         with self._lock:
             known = self._spare  # since another thread failed; or it fails itself
-            spare = known or self._spare_folder(error)
+            spare = self._spare = known or self._spare_folder(error)
             try:
                 path = self._write(spare.path, key, build)
-            except (OSError, BuildError) as second:
+            except (OSError, BuildPlaceError) as second:
                 if known is None:
+                    self._spare = None
                     spare.close()
                 if isinstance(second, OSError):
                     raise _no_place(self.directory, second) from second
                 raise
-            if known is None:
-                self._give_up(spare, error)
+            finally:
+                if known is None and self._spare is spare:
+                    self._give_up(spare, error)
         return path
 
     def _spare_folder(self, error: OSError | BuildPlaceError) -> ScratchFolder:

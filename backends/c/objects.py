@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -59,7 +60,12 @@ class ObjectMaker:
 
             def compile_to(draft: Path) -> None:
                 parts = tuple(map(part, keys, shared))
-                cc.compile_shared(compiler, own, draft, kernel, name, timeout, parts, linked)
+                try:
+                    cc.compile_shared(compiler, own, draft, kernel, name, timeout, parts, linked)
+                except BuildError as error:
+                    if gone := [path for path in parts if not path.exists()]:
+                        raise FileNotFoundError(errno.ENOENT, f"{gone[0]} was removed") from error
+                    raise
 
             key = object_key(own, *keys, *made_by, *kernel, *linked)
             return key, _kept(store, key, compile_to)

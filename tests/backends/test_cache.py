@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
+import warnings
 
 import pytest
 
-from backends import ObjectCache, cache, default_cache, object_key
+from backends import BuildError, ObjectCache, cache, default_cache, object_key
 
 KEY = object_key("some source")
 
@@ -140,6 +142,64 @@ def test_an_unusable_directory_is_replaced(tmp_path):
     path = store.add(KEY, writer(b"object"))
     assert store.find(KEY) == path
     assert tmp_path not in path.parents
+
+
+def test_a_folder_that_is_removed_meanwhile_is_made_again(store):
+    """A compiler whose folder is gone says that it cannot write; no kernel is at fault."""
+    built = []
+
+    def build(path):
+        built.append(path)
+        if len(built) == 1:
+            shutil.rmtree(store.directory)
+            raise BuildError("cannot open output file")
+        path.write_bytes(b"object")
+
+    path = store.add(KEY, build)
+    assert path.read_bytes() == b"object" and store.find(KEY) == path
+    assert path.is_relative_to(store.directory) and len(built) == 2
+
+    def link(path):
+        if len(built) == 2:
+            built.append(path)
+            raise FileNotFoundError("a part of it")
+        path.write_bytes(b"linked")
+
+    assert store.add(object_key("other"), link).read_bytes() == b"linked"
+
+
+def test_a_kernel_at_fault_is_told_once(store):
+    def fail(path):
+        raise BuildError("no kernel")
+
+    with pytest.raises(BuildError, match="no kernel"):
+        store.add(KEY, fail)
+
+
+def test_parts_of_what_is_written_elsewhere_go_there_too(store):
+    """It waited for ever for the lock that it held itself."""
+    shutil.rmtree(store.directory)
+    store.directory.write_bytes(b"no folder")
+    found = []
+
+    def build(path):
+        found.append(store.add(object_key("part"), writer(b"part")))
+        path.write_bytes(b"whole")
+
+    def work():
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            found.append(store.add(KEY, build))
+            found.append(said)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
+    part, whole, said = found
+    assert part.read_bytes() == b"part" and whole.read_bytes() == b"whole"
+    assert part.parents[1] == whole.parents[1] == store.place != store.directory
+    assert len(said) == 1 and "cannot be written" in str(said[0].message)
 
 
 def test_the_directory_is_private(store):
