@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import tempfile
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -92,14 +93,17 @@ def find_cxx_compiler() -> Compiler:
 
 
 def _find(variable: str, none_found: str) -> Compiler:
-    return _found(variable, os.environ.get(variable, ""), os.environ.get("PATH"), none_found)
+    found = _found(variable, os.environ.get(variable, ""), os.environ.get("PATH"), none_found)
+    return named_compiler(*found)
 
 
 @cache
-def _found(variable: str, text: str, path: str | None, none_found: str) -> Compiler:
-    """The compiler that `text` names, or the first one in the folders of `path`. Each build asks
-    several times, and looking through the folders was an eighth of loading a kernel; one that went
-    away since is missed where it is run."""
+def _found(
+    variable: str, text: str, path: str | None, none_found: str
+) -> tuple[tuple[str, ...], str, str]:
+    """The command that `text` names, or the first one in the folders of `path`, as named_compiler
+    takes it. Each build asks several times, and looking through the folders was an eighth of
+    loading a kernel; one that went away since is missed where it is run."""
     try:
         chosen = shlex.split(text)
     except ValueError as error:
@@ -114,14 +118,30 @@ def _found(variable: str, text: str, path: str | None, none_found: str) -> Compi
         )
     names = (tuple(chosen),) if chosen else tuple((name,) for name in CANDIDATES[variable])
     for command in names:
-        if shutil.which(command[0], path=path) is not None:
-            return named_compiler(command, variable)
+        place = shutil.which(command[0], path=path)
+        if place is not None:
+            return command, variable, place
     raise BuildError(none_found)
 
 
+def named_compiler(command: tuple[str, ...], variable: str = "CC", place: str = "") -> Compiler:
+    """The compiler of that command, which is asked again where its file, at `place`, is another one
+    now: what an updated one compiles would be kept under the name of the old one. Raises BuildError
+    for one that does not say who it is."""
+    with suppress(OSError):  # it went away, or no place is told
+        file = os.stat(place)
+        _files[command, variable] = file.st_ino, file.st_mtime_ns, file.st_size
+    return _identified(command, variable, _files.get((command, variable)))
+
+
+_files: dict[tuple[tuple[str, ...], str], tuple[int, int, int]] = {}
+"""What tells the file of each command from one that takes its place."""
+
+
 @cache
-def named_compiler(command: tuple[str, ...], variable: str = "CC") -> Compiler:
-    """The compiler of that command. Raises BuildError for one that does not say who it is."""
+def _identified(
+    command: tuple[str, ...], variable: str, file: tuple[int, int, int] | None
+) -> Compiler:
     compiler = Compiler(command, "", variable)
     done = _probe(compiler, ("--version",))
     if done.returncode:

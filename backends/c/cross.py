@@ -54,12 +54,13 @@ def compiler_for(target: Target) -> Compiler:
 
 
 def _named(command: str, march: str) -> Compiler:
-    if shutil.which(command) is None:
+    place = shutil.which(command)
+    if place is None:
         raise BuildError(
             f"the target says -cc={command}, and there is no such command; install it, or correct "
             "the option"
         )
-    compiler = named_compiler((command,))
+    compiler = named_compiler((command,), place=place)
     try:
         macros(compiler, march)
     except UnknownProcessor:
@@ -77,9 +78,10 @@ def cross_compilers() -> tuple[Compiler, ...]:
     here = architecture(find_compiler(), None)
     found = []
     for name in CROSS:
-        if shutil.which(name) is not None:
+        place = shutil.which(name)
+        if place is not None:
             with suppress(BuildError):  # a broken one is none
-                compiler = named_compiler((name,))
+                compiler = named_compiler((name,), place=place)
                 if architecture(compiler, None) != here:
                     found.append(compiler)
     return tuple(found)

@@ -114,6 +114,22 @@ def test_a_passing_failure_is_not_remembered(compiler, tmp_path):
     assert resolve("c").features
 
 
+def test_a_compiler_that_is_replaced_is_another_one(monkeypatch, tmp_path):
+    """What it compiles is kept apart from what the old one did, and records name it."""
+    path = tmp_path / "cc"
+
+    def version(text):
+        failing(path, "--version", f"echo {text}; exit 0")
+        return cc.find_compiler()
+
+    monkeypatch.setenv("CC", str(path))
+    first, second = version("one 1.0"), version("two 2.00")
+    assert (first.version, second.version) == ("one 1.0", "two 2.00")
+    assert compiler_info("c -march=x86-64")["version"] == "two 2.00"
+    path.unlink()
+    assert cc.find_compiler() == second  # objects that it made are of use
+
+
 @pytest.mark.parametrize("pattern", ["*-dM*", "*-shared*"])
 def test_a_full_disk_is_named_and_nothing_else(compiler, tmp_path, pattern):
     compiler(pattern, FULL)
