@@ -12,6 +12,7 @@ from typing import Any
 
 from schedule.errors import Illegal
 from schedule.rewrite.index_map import index_map_text
+from schedule.state import BlockRef, LoopRef
 from schedule.tvm_names import in_our_names
 from tensorir import Const, Fits, admitted, annotation_text
 
@@ -19,16 +20,21 @@ from tensorir import Const, Fits, admitted, annotation_text
 def literal(value: Any) -> Any:
     """`value` as JSON-able data: names of loops, blocks, tensors and buffers; numbers of NumPy and
     of te.const; a function becomes the text of an index map. TypeError for anything else."""
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if value is None or type(value) in (LoopRef, str, int, BlockRef, bool, float):
         return value
+    for kind in (int, float):  # those of NumPy print otherwise than they are read
+        if isinstance(value, kind):
+            return kind(value)
+    if isinstance(value, str):
+        return str.__str__(value)
     if isinstance(value, (list, tuple)):
         return [literal(v) for v in value]
     if isinstance(value, dict):
         return {str(k): literal(v) for k, v in value.items()}
     if isinstance(value, Const):
         return value.value
-    if hasattr(value, "tolist"):  # arrays and numbers of NumPy
-        return literal(value.tolist())
+    if hasattr(value, "tolist") and type(made := value.tolist()) is not type(value):
+        return literal(made)  # arrays and numbers of NumPy
     if inspect.isfunction(value):
         return index_map_text(value)
     name = getattr(value, "name", None)

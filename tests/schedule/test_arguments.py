@@ -1,5 +1,6 @@
 """Arguments of primitives that are of the wrong type are refused in words, whatever they are."""
 
+import enum
 import inspect
 import json
 from collections.abc import Sequence
@@ -154,6 +155,35 @@ def test_factors_of_other_kinds_of_numbers(func):
     sch = Schedule(func)
     sch.split("i", np.array([3, 2]))
     assert len(set(made)) == 1 and str(sch.func) == made[0]
+
+
+class Three(enum.IntEnum):
+    """Prints as a name."""
+
+    VALUE = 3
+
+
+class Name(str, enum.Enum):
+    """Is not what `str` says of it."""
+
+    FIRST = "i"
+
+
+@pytest.mark.parametrize("number", [np.float64(3), np.float64(-0.0), np.float16(3), Three.VALUE])
+@pytest.mark.parametrize("name", [np.str_("i"), Name.FIRST])
+def test_what_is_a_kind_of_a_literal_is_a_literal_in_a_trace(func, number, name):
+    """NumPy's float64 is a float of Python's, and prints otherwise."""
+    sch = Schedule(func)
+    sch.split(name, [None, Three.VALUE])
+    sch.transform_layout("B", "B", "i, j: i, j // 5, j % 5", number)
+    again = Schedule(func).apply(Trace.from_python(sch.trace.as_python()))
+    assert again.trace == sch.trace == Trace.from_json(sch.trace.dumps())
+    assert str(again.func) == str(sch.func)
+
+
+def test_numbers_that_python_does_not_have_are_no_literals(func):
+    with pytest.raises(ScheduleError, match="neither a name nor a literal"):
+        Schedule(func).transform_layout("B", "B", "i, j: j, i", np.longdouble(1.5))
 
 
 def test_traces_of_the_wrong_arguments():
