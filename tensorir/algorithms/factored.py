@@ -4,20 +4,23 @@ of both have no variable in common.
 Where s is a number of a row or a column of the result, terms are products of three, and a sum has
 two operations for each, of which the second one is the same multiplication again and again. What
 one factor alone is summed over is summed before it is multiplied: sum(a[i, m, k] * b[k, j]) over k
-and m is a product of matrices, of which the first has sums over m.
+and m is a product of matrices, of which the first has sums over m. So is what some of three factors
+or more are, where that leaves fewer products: sum(a[i, j, k] * b[j, r] * c[k, r]) over j and k has
+two for each term, and sum(b[j, r] * sum(a[i, j, k] * c[k, r])) one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
 from tensorir import dtype
 from tensorir.algorithms.algorithm import Algorithm, Alternative
+from tensorir.algorithms.fewest_products import sums_ahead
 from tensorir.algorithms.recognise import require, variables_of
 from tensorir.buffer import Buffer
-from tensorir.expr import TRUE, BinOp, Const, Expr, Load, Var
+from tensorir.expr import TRUE, BinOp, Const, Expr, Load, Var, int_value
 from tensorir.func import PrimFunc
 from tensorir.stmt import Block, IterKind, Store
 from tensorir.te.tensor import Tensor
@@ -25,14 +28,19 @@ from tensorir.visit import loads, map_loads, substitute, variables
 
 Values = Mapping[Var, Expr]
 
+SYMBOLIC = 256
+"""The size assumed for a symbolic one."""
+
 ZERO, ONE = Const(0, dtype.INDEX), Const(1, dtype.INDEX)
 
 
+@dataclass(frozen=True)
 class _Factor:
-    """The variables of a factor, and what it is for values of these."""
+    """The variables of a factor, in the order of what it reads, and what it is for values of
+    these."""
 
-    def __init__(self, variables: frozenset[Var], at: Callable[[Values], Expr]) -> None:
-        self.variables, self.at = variables, at
+    variables: tuple[Var, ...]
+    at: Callable[[Values], Expr]
 
 
 @dataclass(frozen=True)
@@ -59,9 +67,17 @@ class _Terms:
         """The variables of the sum that some factors have."""
         return {v for n in numbers for v in variables(self.factors[n])} & set(self.reduced)
 
-    def alone(self, number: int, group: Sequence[int]) -> set[Var]:
-        """The variables of the sum that no other factor of a group has."""
-        return self.over([number]) - self.over(n for n in group if n != number)
+    def ahead(self, group: Sequence[int]) -> list[tuple[Var, ...]]:
+        """The variables of the sums that are taken of some factors of a group first."""
+        sizes = {v: int_value(extent) or SYMBOLIC for v, extent in self.extents.items()}
+        return sums_ahead([self.variables(n) for n in group], self.own, sizes)
+
+    def variables(self, number: int) -> tuple[Var, ...]:
+        """The variables of a factor as what it reads has them, those of no reads behind."""
+        e = self.factors[number]
+        every = [v for v in self.extents if v in variables(e)]
+        read = [v for load in loads(e) for i in load.indices for v in every if v in variables(i)]
+        return tuple(dict.fromkeys([*read, *every]))
 
 
 def _terms(block: Block) -> _Terms:
@@ -91,7 +107,7 @@ def _recognise(func: PrimFunc, block: Block) -> Alternative:
     groups = terms.groups()
     summed = [group for group in groups if terms.over(group)]
     alike = any(terms.factors[n].has_loads for g in groups if not terms.over(g) for n in g)
-    first = any(len(g) > 1 and terms.alone(n, g) for g in summed for n in g)
+    first = any(map(terms.ahead, summed))
     none = f"factors of the terms of block {block.name!r} have all variables of the sum in common"
     require(bool(summed) and (alike or first or len(summed) > 1), none)
     buffers = tuple(dict.fromkeys(load.buffer for e in terms.factors for load in loads(e)))
@@ -120,7 +136,7 @@ class _Stages:
             if not terms.over(group):
                 rest += found
                 continue
-            used = frozenset[Var]().union(*(each.variables for each in found))
+            used = {v for each in found for v in each.variables}
             kept = [v for v in terms.own if v in used]
             sums.append(self.stored(found, kept, f"{self.name}_sums{len(sums) or ''}"))
 
@@ -131,28 +147,28 @@ class _Stages:
         return _compute([terms.extents[v] for v in terms.own], element, self.name)
 
     def in_group(self, group: Sequence[int]) -> list[_Factor]:
-        """The factors of a group, those with variables of their own summed over these."""
-        return [self.factor(n, self.terms.alone(n, group) if group[1:] else set()) for n in group]
+        """The factors of a group, with a sum in the place of those that are summed first."""
+        found = [self.factor(n) for n in group]
+        for over in self.terms.ahead(group):
+            used = [each for each in found if not set(over).isdisjoint(each.variables)]
+            kept = dict.fromkeys(v for each in used for v in each.variables if v not in over)
+            self.parts += 1
+            made = self.stored(used, [*kept], f"{self.name}_part{self.parts}")
+            found = [each for each in found if each not in used] + [made]
+        return found
 
-    def factor(self, number: int, alone: Collection[Var]) -> _Factor:
+    def factor(self, number: int) -> _Factor:
         e = self.terms.factors[number]
 
         def at(values: Values) -> Expr:
             moved = substitute(e, values)
             return map_loads(moved, lambda n: self.given[n.buffer][n.indices], {})
 
-        plain = _Factor(variables(e), at)
-        if not alone:
-            return plain
-        self.parts += 1
-        kept = [v for v in _in_order(e, self.terms.extents) if v not in alone]
-        return self.stored([plain], kept, f"{self.name}_part{self.parts}")
+        return _Factor(self.terms.variables(number), at)
 
     def stored(self, factors: Sequence[_Factor], kept: Sequence[Var], name: str) -> _Factor:
         made = self.summed(factors, kept, name)
-        return _Factor(
-            frozenset(kept), lambda values: made[tuple(values[v] for v in kept) or (ZERO,)]
-        )
+        return _Factor(tuple(kept), lambda values: made[tuple(values[v] for v in kept) or (ZERO,)])
 
     def summed(self, factors: Sequence[_Factor], kept: Sequence[Var], name: str) -> Tensor:
         """The sum of a product over all of its variables but some, which are the axes."""
@@ -176,13 +192,6 @@ def _compute(shape: Sequence[Expr], element: Callable[..., Expr], name: str) -> 
     return te.compute(shape, element, name)  # type: ignore[no-any-return]
 
 
-def _in_order(e: Expr, all_of_them: Iterable[Var]) -> list[Var]:
-    """The variables of a factor as what it reads has them, those of no reads behind."""
-    every = [v for v in all_of_them if v in variables(e)]
-    read = [v for load in loads(e) for i in load.indices for v in every if v in variables(i)]
-    return [*dict.fromkeys([*read, *every])]
-
-
 def _factors(e: Expr) -> list[Expr]:
     if isinstance(e, BinOp) and e.op == "*":
         return [*_factors(e.a), *_factors(e.b)]
@@ -202,12 +211,17 @@ def _examples() -> list[tuple[PrimFunc, str]]:
     rows = te.compute((4, 5), lambda i, j: te.sum(a[i, k] * b[k, j] * s[i], axis=k), "y")
     both = te.compute((4, 5), lambda i, j: te.sum(t[j] * a[i, k] * (s[i] * b[k, j]), axis=k), "y")
     c = te.placeholder((3, 4, 6), "float64", name="c")
+    d = te.placeholder((4, 5), "float64", name="d")
     m, n = te.reduce_axis(3, name="m"), te.reduce_axis(4, name="n")
     first = te.compute((4, 5), lambda i, j: te.sum(c[m, i, k] * b[k, j], axis=[k, m]), "y")
     every = [k, m, n]
     own = te.compute((3, 5), lambda i, j: te.sum(c[i, n, k] * t[j] * s[m + 1], axis=every), "y")
     squares = te.compute((4,), lambda i: te.sum(c[m, i, k] * c[m, i, k] * s[n], axis=every), "y")
+    nested = te.compute(
+        (3, 5), lambda i, j: te.sum(c[i, n, k] * d[n, j] * b[k, j], axis=[n, k]), "y"
+    )
     return [
+        (te.create_prim_func([c, d, b, nested]), "y"),
         (te.create_prim_func([a, b, s, rows]), "y"), (te.create_prim_func([a, b, s, t, both]), "y"),
         (te.create_prim_func([c, b, first]), "y"), (te.create_prim_func([c, s, t, own]), "y"),
         (te.create_prim_func([c, s, squares]), "y"),
