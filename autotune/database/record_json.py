@@ -78,9 +78,10 @@ def check_fields(data: Mapping[str, Any]) -> None:
     for name, parts in PARTS.items():
         if isinstance(data.get(name), Mapping):
             _check(data[name], parts, f"{name}.")
-    for name in PARTS["workload"]:
-        if name not in data["workload"] and name != "constants":
-            raise DatabaseError(f"not a tuning record: 'workload.{name}' is missing")
+    for part in ("workload", "own"):
+        for name in PARTS[part] if part in data else ():
+            if name not in data[part] and name != "constants":
+                raise DatabaseError(f"not a tuning record: '{part}.{name}' is missing")
 
 
 def _check(data: Mapping[str, Any], kinds: Mapping[str, Kind], prefix: str) -> None:
@@ -139,6 +140,18 @@ def _is_sizes(value: Any) -> bool:
     )  # fmt: skip
 
 
+def _is_visit(value: Any) -> bool:
+    """What `autotune.noise.visits.Visit` is made of; `waited` may be None."""
+    if not isinstance(value, Mapping) or not _is_real(value.get("seconds")):
+        return False
+    told = {name: value[name] for name in VISIT if name in value}
+    return all(_is_real(n) or name == "waited" and n is None for name, n in told.items())
+
+
+def _is_real(value: Any) -> bool:
+    return not isinstance(value, str) and _is_number(value)
+
+
 def _is_shape(value: Any) -> bool:
     """(buffer, shape, dtype) of one parameter."""
     if not isinstance(value, (list, tuple)) or len(value) != 3:
@@ -167,8 +180,11 @@ FIELDS: dict[str, Kind] = {
     "trace": ("a list", _list_of(lambda step: True)), "error": TEXT,
     "times": ("a list of numbers", _list_of(_is_number)), "median": NUMBER, "predicted": NUMBER,
     "verdict": MAPPING, "numerics": TEXT, "build_seconds": NUMBER, "source_hash": TEXT,
-    "choices": TEXTS, "time": TEXT, "visits": ("a list of mappings", _list_of(_is_mapping)),
+    "choices": TEXTS, "time": TEXT, "program": TEXT,
+    "visits": ("a list of visits, each with its seconds", _list_of(_is_visit)),
 }  # fmt: skip
+
+VISIT = ("seconds", "at", "lasted", "canary", "switches", "faults", "waited")
 
 PARTS: dict[str, dict[str, Kind]] = {
     "workload": {

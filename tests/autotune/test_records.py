@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import fields
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotune.database.jsonl import decode, encode, read_records, write_records
-from autotune.database.record_json import content_id
+from autotune.database.record_json import FIELDS, VISIT, content_id
 from autotune.database.records import SCHEMA, STATUSES, Record, Verdict, Workload
 from autotune.errors import DatabaseError
 from autotune.machine.machine import KEY_FIELDS, Machine, this_machine
+from autotune.noise.visits import Visit
 from tensorir import parse
 
 TEXT = """
@@ -93,6 +95,34 @@ def test_unknown_fields_of_a_later_version_are_ignored():
     data = {**record().to_json(), "colour": "blue"}
     data["id"] = content_id(data)
     assert Record.from_json(data).workload == workload()
+
+
+def test_every_field_says_what_it_holds():
+    """So nothing that reads a record whose id is right meets another kind of value there."""
+    told = {f.name for f in fields(Record)} - {"schema", "text", "decisions"}
+    assert told <= set(FIELDS)
+    assert {f.name for f in fields(Visit)} == set(VISIT)
+
+
+OTHERWISE = {
+    "own": [{}, {"knobs": []}, {"function": "f"}, {"function": 1, "knobs": []}],
+    "visits": [[{}], [1], [{"seconds": "x"}], [{"seconds": None}], [{"seconds": True}]]
+    + [[{"seconds": 1.0, name: value}] for name in VISIT for value in ("1", [])],
+    "program": [1, None, ["text"]],
+}
+
+
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_records_that_were_edited_and_have_their_ids_are_refused(name):
+    """Each search of the program read them, and ended in a KeyError or a TypeError."""
+    for value in OTHERWISE[name]:
+        data = {**record().to_json(), name: value}
+        with pytest.raises(DatabaseError, match=f"not a tuning record: '{name}"):
+            Record.from_json({**data, "id": content_id(data)})
+    whole = {"own": {"function": "f", "knobs": ["a"]}, "visits": [Visit(1.0).to_json()]}
+    if name in whole:
+        data = {**record().to_json(), name: whole[name]}
+        assert Record.from_json({**data, "id": content_id(data)})
 
 
 @pytest.mark.parametrize(
