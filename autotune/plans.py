@@ -80,9 +80,9 @@ def _plans(
     more = [p for plan in _leaders(tasks) for p in search.details(plan) if p not in known]
     kept = kept_nests(c, cpu, constants, numerics == "bitwise")
     more += grouped(c, kept, numerics == "bitwise")
-    near = known.union(more)
-    asking = with_requests(c, cpu, (*_leaders(tasks), *more))
-    more += [plan for plan in asking if plan.ahead and plan not in near]
+    asking = [p for p in with_requests(c, cpu, (*_leaders(tasks), *more)) if p.ahead]
+    near = known.union(more) if asking else known
+    more += [plan for plan in asking if plan not in near]
     found = [*tasks, *_ranked(more, estimate.cycles(more))]
     return tuple(sorted(found, key=lambda item: item[0]))
 

@@ -82,14 +82,13 @@ class Stream:
                 beyond = np.array([*own, 0], dtype=np.float64)[axes]
                 reach = 1 + sum(abs(s) * (boxes[..., n] - 1) for n, s in enumerate(row) if s)
                 near = np.where(beyond > 0, np.minimum(near, beyond * sizes / reach), near)
-        far = [n for n, step in enumerate(self.strides) if step and abs(step) * self.item >= LINE]
-        if far:
-            others, rows = axes[..., None] != far, boxes[..., far]
-            for level, room in enumerate(rooms):
-                most = [self.rows_in(room, level, abs(self.strides[n] or 0)) for n in far]
-                found[level] = np.where(np.any((rows > most) & others, axis=-1), 1.0, near)
-        else:
-            found[:] = near
+        found[:] = near
+        for n, step in enumerate(self.strides):
+            if step and abs(step) * self.item >= LINE:
+                others = axes != n
+                for level, room in enumerate(rooms):
+                    most = self.rows_in(room, level, abs(step))
+                    found[level][others & (boxes[..., n] > most)] = 1.0
         moved = np.array([*(step not in (0, None) for step in self.strides), False])[axes]
         return np.where(moved, found, 1.0)
 
@@ -108,42 +107,23 @@ class Stream:
         """Whether vectors begin at multiples of their length: panels do, if filled up."""
         return all(s in (0, 1) or s is not None and s % lanes == 0 for s in self.strides)
 
-    def pieces(self, box: Column, depths: int) -> Pieces:
-        """What boxes of so many values of each axis are in memory, `depths` of each plan."""
-        line = LINE / self.item
+    def steps(self, box: Column, depths: int) -> list[tuple[float, Column | float, Column]]:
+        """Of boxes with so many values of each axis, a row for each axis and `depths` columns of
+        each plan: the elements between neighbours, nearest first, in panels those of each plan, and
+        how many neighbours there are."""
         panel = None if self.panel is None else np.tile(self.panel, depths)
-        steps: list[tuple[float, Column | float, Column]] = []
-        most = box.max(axis=0).tolist()
+        found: list[tuple[float, Column | float, Column]] = []
         for n, stride in enumerate(self.strides):
-            size = box[:, n]
-            if stride == 0 or most[n] <= 1:
+            size = box[n]
+            if stride == 0 or size.max() <= 1:
                 continue
             if n == self.axis and panel is not None:
-                steps.append((1, 1.0, np.minimum(size, panel)))
-                steps.append((self.far, self.far * panel, np.ceil(size / panel)))
+                found.append((1, 1.0, np.minimum(size, panel)))
+                found.append((self.far, self.far * panel, np.ceil(size / panel)))
             else:
                 far = 1 << 30 if stride is None else abs(stride)
-                steps.append((far, far if panel is None else far * panel, size))
-        steps.sort(key=lambda item: item[0])
-        run, runs, places = np.ones(len(box)), np.ones(len(box)), np.ones((2, len(box)))
-        pitch, count = np.ones(len(box)), np.ones(len(box))  # of the runs along the last axis
-        moved = (int(step) for step, _, size in steps if panel is None or np.any(size > 1))
-        common = gcd(*moved)
-        if steps and steps[0][0] == 1:  # neighbours are a run, whatever their number
-            run = np.maximum(run, steps.pop(0)[2])
-        for step, apart, size in steps:
-            on = (apart <= run) | ((apart <= line / 4) & (runs == 1))
-            longer = np.where(apart <= run, run + apart * (size - 1), apart * size)
-            pitches = apart / pitch
-            again = (count > 1) & (pitches <= count) & (pitches == np.floor(pitches))
-            reach = np.where(again, count + pitches * (size - 1), size)  # windows overlap
-            more = np.where(again, reach / count, size)
-            places = np.where(on, places, places * np.minimum(more, self.places(step)))
-            same = on | (size <= 1)
-            runs = np.where(same, runs, runs * more)
-            pitch, count = np.where(same | again, pitch, apart), np.where(same, count, reach)
-            run = np.where(on & (size > 1), longer, run)
-        return Pieces(run, runs, np.minimum(places, self.places(common)))
+                found.append((far, far if panel is None else far * panel, size))
+        return sorted(found, key=lambda item: item[0])
 
     def places(self, step: float) -> Column:
         """The places in a way of the first and of the second cache that elements so far apart begin
@@ -159,28 +139,68 @@ class Stream:
 
 @dataclass(frozen=True)
 class Pieces:
-    """Boxes of memory: how many runs they are, of how many elements each, and at how many places in
-    a way of the first and of the second cache these begin."""
+    """Boxes of memory, a row for each of some streams: the bytes of an element, how many runs they
+    are, of how many elements each, and at how many places in a way of the first and of the second
+    cache these begin."""
 
+    item: Column
     run: Column
     runs: Column
     places: Column
 
-    def lines(self, item: int, whole: Column) -> Column:
+    def lines(self, whole: Column) -> Column:
         """The lines of cache, in times of one that is whole. Where the boxes that follow go on with
         their few runs, up to `whole` elements, lines come as those of such runs."""
-        lines, one = self.run * item / LINE, self.run <= 1
+        lines, one = self.run * self.item / LINE, self.run <= 1
         whole = np.where(self.runs <= FOLLOWED, whole, self.run)
         part = np.where(lines == np.floor(lines), lines, lines + 0.5)
-        slower = np.where(self.runs > 1, 1 + np.minimum(0.6, RUN / (whole * item)), 1.0)
+        slower = np.where(self.runs > 1, 1 + np.minimum(0.6, RUN / (whole * self.item)), 1.0)
         return self.runs * slower * np.where(one, 1.0, part)
 
-    def crowded(self, item: int) -> Column:
+    def crowded(self) -> Column:
         """Bytes of the first and of the second cache that hold so much in each of their sets as the
         fullest of these boxes: rows at distances of large powers of two share sets."""
-        size = np.maximum(self.run * item, LINE)
-        ways = np.array([[PAGE], [WAY]])
+        size = np.maximum(self.run * self.item, LINE)
+        ways = np.array([[[PAGE]], [[WAY]]])
         return self.runs * size * np.maximum(1.0, ways / (self.places * size))
+
+
+def pieces_of(streams: Sequence[Stream], boxes: Column, depths: int) -> Pieces:
+    """What boxes are in memory for each stream: of so many values of each axis, a row for each box,
+    `depths` of each plan. All streams go together, step by step: one that has no more steps is as
+    one of which there is a single neighbour."""
+    box = np.ascontiguousarray(boxes.T)
+    steps = [stream.steps(box, depths) for stream in streams]
+    shape = len(streams), len(boxes)
+    common = np.ones((2, len(streams), 1))
+    for n, (stream, own) in enumerate(zip(streams, steps)):
+        moved = (int(step) for step, _, size in own if stream.panel is None or np.any(size > 1))
+        common[:, n] = stream.places(gcd(*moved))
+    run, runs, places = np.ones(shape), np.ones(shape), np.ones((2, *shape))
+    pitch, count = np.ones(shape), np.ones(shape)  # of the runs along the last axis
+    item = np.array([[stream.item] for stream in streams])
+    for n, own in enumerate(steps):
+        if own and own[0][0] == 1:  # neighbours are a run, whatever their number
+            run[n] = np.maximum(run[n], own.pop(0)[2])
+    for at in range(max(map(len, steps), default=0)):
+        apart, size, most = np.ones(shape), np.ones(shape), np.ones((2, len(streams), 1))
+        for n, own in enumerate(steps):
+            if at < len(own):
+                step, apart[n], size[n] = own[at]
+                most[:, n] = streams[n].places(step)
+        joined, several = apart <= run, size > 1
+        on = joined | ((apart <= LINE / 4 / item) & (runs == 1))
+        longer = np.where(joined, run + apart * (size - 1), apart * size)
+        pitches = apart / pitch
+        again = (count > 1) & (pitches <= count) & (pitches == np.floor(pitches))
+        reach = np.where(again, count + pitches * (size - 1), size)  # windows overlap
+        more = np.where(again, reach / count, size)
+        places = np.where(on, places, places * np.minimum(more, most))
+        same = on | ~several
+        runs = np.where(same, runs, runs * more)
+        pitch, count = np.where(same | again, pitch, apart), np.where(same, count, reach)
+        run = np.where(on & several, longer, run)
+    return Pieces(item, run, runs, np.minimum(places, common))
 
 
 def stays(used: Column, room: int, fill: float = FILL) -> Column:

@@ -71,6 +71,7 @@ class Arithmetic(Results):
         room = self.cpu.registers - (vectors if plan.flat == "single" else sums)
         shared = np.full(len(sizes), bool(plan.flat) or plan.written > 1)
         loads, converted = np.zeros(len(sizes)), np.zeros(len(sizes))
+        inline = np.array([each.pad == "inline" for each in self.plans])
         for n, stream in enumerate(self.streams):
             mine = np.prod(sizes[:, [m for m in others if stream.moves(m)]], axis=1)
             step = stream.strides[lane]
@@ -80,15 +81,9 @@ class Arithmetic(Results):
                 apart = costs.strided * (step or 0) / 2 if near else float(lanes)
                 whole = 1.0 if stream.aligned(lanes) and not self.added else costs.unaligned
                 each = vectors * (whole if step == 1 else apart)
-            if self.c.operands[n].pad and plan.pad == "inline":
-                along = self.c.in_padding(lane, n)
-                if not along:  # all lanes are padding, or none
-                    each = each * (1.0 if plan.flat else costs.masked)
-                else:
-                    can = along == 1 and dtype.bits(self.c.operands[n].dtype) in self.of.masked
-                    decided = np.tile(self.decided(n), len(sizes) // len(self.tile))
-                    known = decided & (can and bool(plan.flat))
-                    each = each * np.where(known, 1.0, costs.masked if can else costs.asked)
+            if self.c.operands[n].pad and np.any(inline):
+                asked = np.where(inline, self.padding(n), 1.0)
+                each = each * np.tile(asked, len(sizes) // len(self.tile))
             count = mine * terms
             if plan.flat or (plan.written > 1 and step != 0):  # an element is loaded to all lanes
                 count, once = self.loaded(n, sizes, room)
@@ -178,12 +173,22 @@ class Arithmetic(Results):
         """From a sum to the next term of it: all parts of a term that are chained."""
         return self.cpu.costs.latency * (self.c.chain[0] if self.plan.chained else 1)
 
+    def padding(self, operand: int) -> Column | float:
+        """How much longer loads take that look for padding in place."""
+        costs, flat = self.cpu.costs, bool(self.plan.flat)
+        along = self.c.in_padding(self.plan.lane, operand)
+        if not along:  # all lanes are padding, or none
+            return 1.0 if flat else costs.masked
+        can = along == 1 and dtype.bits(self.c.operands[operand].dtype) in self.of.masked
+        known = self.decided(operand) & (can and flat)
+        return np.where(known, 1.0, costs.masked if can else costs.asked)
+
     def decided(self, operand: int) -> npt.NDArray[np.bool_]:
         """Whether compilers write a tile out for each way in which its lanes can reach into the
         padding, so that what is padding is known there. Where there are too many ways to get to
         their loop, lanes are masked; those of types that have no masks look for themselves."""
         plan, ways = self.plan, np.ones(len(self.tile))
-        around = plan.order[: plan.order.index(plan.lane) + 1]
+        around = [each.order[: each.order.index(each.lane) + 1] for each in self.plans]
         for n in self.c.spatial:
             if not self.c.in_padding(n, operand):
                 continue
@@ -191,11 +196,12 @@ class Arithmetic(Results):
             rest = self.of.spatial[n] % self.tile[:, n] > 0
             ends = np.where(rest | near, 3.0, 2.0)  # else only the first tile reaches beyond
             ways *= np.minimum(np.ceil(self.of.spatial[n] / self.task[:, n]), 3.0)
-            if n in around:
-                ways *= np.minimum(np.ceil(self.task[:, n] / self.tile[:, n]), ends)
+            inside = np.minimum(np.ceil(self.task[:, n] / self.tile[:, n]), ends)
+            ways *= np.where([n in outer for outer in around], inside, 1.0)
         body = 2 * np.prod(self.tile, axis=1) / self.tile[:, plan.lane]
         body *= self.of.terms if plan.flat else 1
-        return ways <= np.array([copies_of_body(int(statements)) for statements in body])
+        different, places = np.unique(body, return_inverse=True)
+        return ways <= np.array([copies_of_body(int(size)) for size in different])[places]
 
     def loaded(self, operand: int, sizes: Column, room: Column) -> tuple[Column, Column]:
         """How often elements are loaded, or vectors of them, where terms are written out, and how

@@ -65,11 +65,9 @@ class Estimate(Facts):
         keys = []
         for at, (plan, own) in enumerate(zip(sizes.plans, packs)):
             shared = self._shared_steps(plan) if plan.flat == "shifts" else ()
-            inline = plan.pad == "inline"
-            tile = (plan.lane, plan.lanes, inline, plan.flat, plan.depth, plan.written)
-            terms = plan.steps, shared, plan.apart, plan.chained
-            kind = (tile, own, terms, plan.order if inline else (), plan.ahead)
-            key = (kind, plan.tile, plan.task if inline else ())
+            tile = (plan.lane, plan.lanes, plan.flat, plan.depth, plan.written)
+            kind = (tile, own, plan.steps, shared, plan.apart, plan.chained, plan.ahead)
+            key = (kind, plan.tile, (plan.order, plan.task) if plan.pad == "inline" else ())
             keys.append(key)
             if key not in self._tiles:
                 asked.setdefault(kind, {}).setdefault(key, at)

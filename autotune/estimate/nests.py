@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from autotune.device import Cpu
-from autotune.streams import Column, Stream, stays
+from autotune.streams import Column, Stream, pieces_of, stays
 from schedule import library
 from tensorir import dtype, masked_bits
 
@@ -59,7 +59,7 @@ class Facts:
         stream, room = self.plain[operand], self.cpu.caches[1][0]
         box = np.array([sizes], dtype=np.float64)
         used = np.array([prod(s for n, s in enumerate(sizes) if stream.moves(n)) * stream.item])
-        return bool(stays(stream.pieces(box, 1).crowded(stream.item)[1], room) < stays(used, room))
+        return bool(stays(pieces_of([stream], box, 1).crowded()[1], room) < stays(used, room))
 
     def is_constant(self, operand: int) -> bool:
         """Whether an operand is known when the kernel is built: it is packed ahead of all calls."""
@@ -96,7 +96,7 @@ Packs = tuple[tuple[int, int], ...]
 
 def packs_of(plan: library.NestPlan) -> Packs:
     """Those of a plan."""
-    return tuple([(p.operand, p.axis) for p in plan.packs])
+    return tuple([(p.operand, p.axis) for p in plan.packs]) if plan.packs else ()
 
 
 class Alike:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from autotune.device import Cpu
 from autotune.estimate.nests import Alike, Packs, packs_of
 from autotune.estimate.varied import varied
-from autotune.streams import GAPLESS, LINE, PAGE, WAYS, Column, Stream, stays
+from autotune.streams import GAPLESS, LINE, PAGE, WAYS, Column, Stream, pieces_of, stays
 from schedule import library
 from tensorir import dtype
 
@@ -35,23 +35,38 @@ class Traffic(Alike):
     def lines(self) -> list[Column]:
         """How many come to the first cache again, as they share its sets with others, and how many
         from behind each cache."""
-        of = self.of
         places, streams, used = self.read_by_each()
         axes, times = self.loops()
-        count, depths = len(self.tile), len(axes) + 1
-        factors = np.ones((depths, count, len(of.extents)))
+        factors = np.ones((len(axes) + 1, len(self.tile), len(self.of.extents)))
         np.put_along_axis(factors[:-1], axes[..., None], times[..., None], axis=2)
         boxes = np.cumprod(factors[::-1], axis=0)[::-1]  # below so many loops
-        boxes = np.minimum(boxes, of.extents)  # tiles reach beyond the end of an axis
-        rows = boxes.reshape(depths * count, -1)
-        pieces = [s.pieces(rows, depths) for s in streams]
+        boxes = np.minimum(boxes, self.of.extents)  # tiles reach beyond the end of an axis
+        gapless = [self.gapless(n, stream, axes, times) for n, stream in zip(places, streams)]
+        reads = [*zip(streams, used, gapless)]
+        tiles = len(axes) - len(self.plan.order)
+        found = self.behind(reads, axes[:tiles], times[:tiles], boxes[: tiles + 1], inside=True)
+        return found or self.behind(reads, axes, times, boxes, inside=False)
+
+    def behind(
+        self,
+        reads: Sequence[tuple[Stream, npt.NDArray[np.bool_], Column]],
+        axes: npt.NDArray[np.int64],
+        times: Column,
+        boxes: Column,
+        inside: bool,
+    ) -> list[Column]:
+        """The same for these loops, with boxes of so many values below each. Where there are others
+        `inside` of them, these are needed if the last boxes do not stay in all caches, as those of
+        lanes that lie far apart: then there is no answer, and they nearly always do."""
+        of, streams = self.of, [stream for stream, _, _ in reads]
+        used = np.stack([each for _, each, _ in reads])
+        count, depths = len(self.tile), len(axes) + 1
+        pieces = pieces_of(streams, boxes.reshape(depths * count, -1), depths)
         shape = len(streams), depths, count
-        runs = np.stack([p.run for p in pieces]).reshape(shape)
+        runs = pieces.run.reshape(shape)
         whole = np.concatenate([runs[:, :1], runs[:, :-1]], axis=1).reshape(len(streams), -1)
-        each = [p.lines(s.item, run) for p, s, run in zip(pieces, streams, whole)]
-        lines = np.where(used, np.stack(each).reshape(shape), 0.0)
-        each = [p.crowded(s.item) for p, s in zip(pieces, streams)]
-        crowded = np.where(used, np.stack(each, axis=1).reshape(2, *shape), 0.0)
+        lines = np.where(used, pieces.lines(whole).reshape(shape), 0.0)
+        crowded = np.where(used, pieces.crowded().reshape(2, *shape), 0.0)
         counts = np.concatenate([np.ones((1, count)), times])
         before = np.cumprod(counts, axis=0)
         around = np.concatenate([np.full((1, count), -1), axes])
@@ -61,16 +76,18 @@ class Traffic(Alike):
         fresh = np.maximum(new, 1 / counts)
         come = np.zeros(shape)  # if boxes below stay in a cache
         beside = np.ones((len(streams), 1, count))
-        for n, stream in enumerate(streams):
+        for n, (stream, _, gapless) in enumerate(reads):
             moved = np.array([*map(stream.moves, range(len(of.extents))), True])[around]
             come[n] = lines[n] * before / np.where(moved, 1.0, counts)
-            come[n] *= self.gapless(places[n], stream, axes, times)
+            come[n] *= gapless
             beside[n] = self.beside(stream)
         self.in_panels(lines[-1], come[-1], boxes)
         come[:, 0] = 0.0  # all of it is there
         found, held = [], lines.sum(axis=0, keepdims=True) * LINE
         for level, (size, _) in enumerate(self.cpu.caches):
             kept = stays(np.maximum(held, crowded[1]) if level == 1 else held, size)
+            if inside and np.any(kept[:, -1] < 1.0):
+                return []
             kept[:, -1] = 1.0
             missed = np.ones_like(kept)
             np.cumprod(1 - kept[:, :-1], axis=1, out=missed[:, 1:])
@@ -80,15 +97,16 @@ class Traffic(Alike):
                 far[-1] = 1.0  # what was written leaves as room is made
             new = fresh[min(level, 1)]
             found.append((missed * kept * come * new * far).sum(axis=(0, 1)))
-        return [self.again(held, crowded[0], come * fresh[0]), *found]
+        terms = depths - 1 - (0 if inside else len(self.plan.order))
+        return [self.again(held, crowded[0], come * fresh[0], terms), *found]
 
-    def again(self, held: Column, crowded: Column, come: Column) -> Column:
+    def again(self, held: Column, crowded: Column, come: Column, terms: int) -> Column:
         """The lines that terms find gone from the first cache though it has room for them: rows of
-        a tile share its sets. One term of a tile is in registers."""
-        size, inside, found = self.cpu.l1_bytes, len(self.plan.order), []
+        a tile share its sets. One term of a tile, below so many loops, is in registers."""
+        size, found = self.cpu.l1_bytes, []
         room = stays(held, size)
         for kept in (room, np.minimum(room, stays(crowded, size, WAYS))):
-            kept = np.where(np.arange(kept.shape[1])[:, None] < kept.shape[1] - 1 - inside, kept, 1)
+            kept = np.where(np.arange(kept.shape[1])[:, None] < terms, kept, 1)
             missed = np.ones(come.shape)
             missed[:, 1:] = np.cumprod(1 - kept[:, :-1], axis=1)
             found.append((missed * kept * come).sum(axis=(0, 1)))

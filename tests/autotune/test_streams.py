@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotune.streams import LINE, PAGE, SETS, WAY, WAYS, Stream, stays
+from autotune.streams import LINE, PAGE, SETS, WAY, WAYS, Stream, pieces_of, stays
 
 ROOM = 1 << 40
 
@@ -46,8 +46,8 @@ def fresh(s, axis, size, room=ROOM):
 @given(pairs, boxes, orders)
 def test_a_box_of_windows_has_each_element_once(rows, box, order):
     s, size = stream(rows, 256, order), [box[n] for n in order]
-    pieces = s.pieces(np.array([size], dtype=np.float64), 1)
-    found = (pieces.run * pieces.runs)[0]
+    pieces = pieces_of([s], np.array([size], dtype=np.float64), 1)
+    ((found,),) = pieces.run * pieces.runs
     count = len(elements(s.strides, size))
     if 1 in box[:2] or max(rows) <= min(rows) * box[rows.index(min(rows))]:
         assert found == count
@@ -83,8 +83,8 @@ def test_windows_of_rows_that_leave_the_first_cache_stay_in_the_second():
 def test_rows_in_one_set_of_the_first_cache_push_each_other_out(pitch, rows):
     """A line of each row, read term by term: of a set that has too many, none is there again."""
     s = Stream((pitch, 1), 4, 1 << 22, dims=((1, 0), (0, 1)))
-    pieces = s.pieces(np.array([[rows, 16]], dtype=np.float64), 1)
-    kept = stays(pieces.crowded(s.item)[0], 8 * PAGE, WAYS)[0]
+    pieces = pieces_of([s], np.array([[rows, 16]], dtype=np.float64), 1)
+    ((kept,),) = stays(pieces.crowded()[0], 8 * PAGE, WAYS)
     sets = [row * pitch * s.item // LINE % SETS for row in range(rows)]
     fullest = max(map(sets.count, sets))
     assert kept == (1.0 if fullest < 8 else 0.0), fullest
