@@ -65,25 +65,35 @@ def bound(signature: inspect.Signature, args: tuple[Any, ...], kwargs: Any) -> d
     return plain
 
 
-def require_fitting(signature: inspect.Signature, args: Mapping[str, Any]) -> None:
-    """Refuse arguments that are not what the annotations of their parameters say."""
-    for key, value in args.items():
-        parameter = signature.parameters.get(key)
-        if parameter is None:
-            takes = ", ".join(signature.parameters)
-            raise Illegal("", f"it has no parameter {key!r}", f"it takes ({takes})")
-        several = parameter.kind is inspect.Parameter.VAR_POSITIONAL
-        fits, words = kinds(annotation_text(parameter.annotation))
-        if several and not isinstance(value, (list, tuple)):
-            raise Illegal("", f"{key} is {value!r}, which is no list of names")
-        for each in value if several else (value,):
-            if not fits(each):
-                raise Illegal("", f"{key} is {each!r}, where {words} belongs")
-            if _is_beyond(each):
-                raise Illegal("", f"{key} is {each!r}, which int64 does not hold", "give less")
-    for key, parameter in signature.parameters.items():
-        if key not in args and parameter.default is parameter.empty:
-            if parameter.kind is not inspect.Parameter.VAR_POSITIONAL:
+class Parameters:
+    """What a primitive takes: of each parameter what fits, in words too, and whether it is any
+    number of these; and which are needed."""
+
+    def __init__(self, signature: inspect.Signature) -> None:
+        self.needed: list[str] = []
+        self.admitted: dict[str, tuple[Fits, str, bool]] = {}
+        for key, parameter in signature.parameters.items():
+            several = parameter.kind is inspect.Parameter.VAR_POSITIONAL
+            self.admitted[key] = (*kinds(annotation_text(parameter.annotation)), several)
+            if parameter.default is parameter.empty and not several:
+                self.needed.append(key)
+
+    def require_fitting(self, args: Mapping[str, Any]) -> None:
+        """Refuse arguments that are not what the annotations of their parameters say."""
+        for key, value in args.items():
+            if key not in self.admitted:
+                takes = ", ".join(self.admitted)
+                raise Illegal("", f"it has no parameter {key!r}", f"it takes ({takes})")
+            fits, words, several = self.admitted[key]
+            if several and not isinstance(value, (list, tuple)):
+                raise Illegal("", f"{key} is {value!r}, which is no list of names")
+            for each in value if several else (value,):
+                if not fits(each):
+                    raise Illegal("", f"{key} is {each!r}, where {words} belongs")
+                if not isinstance(each, str) and _is_beyond(each):
+                    raise Illegal("", f"{key} is {each!r}, which int64 does not hold", "give less")
+        for key in self.needed:
+            if key not in args:
                 raise Illegal("", f"{key} is missing")
 
 

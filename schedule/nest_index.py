@@ -32,13 +32,12 @@ class Nest:
         stack: list[tuple[Stmt, bool]] = [(stmt, False)]
         while stack:
             node, in_block = stack.pop()
-            if isinstance(node, For):
+            while isinstance(node, For):
                 self.loops[node.var.name] = node
                 if node.kind is not ForKind.SERIAL:
                     self.kinds.add(node.kind)
                 self._above[node.body] = node
-                stack.append((node.body, in_block))
-                continue
+                node = node.body
             if isinstance(node, Block):
                 self.blocks[node.name] = node
                 self.has_nested_blocks |= in_block

@@ -11,8 +11,9 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
-from schedule.arguments import bound, literal, require_fitting
+from schedule.arguments import Parameters, bound, literal
 from schedule.checks.buffer_hints import without_lost
+from schedule.checks.changed import Changed
 from schedule.checks.early_init import init_conflict
 from schedule.checks.externs import extern_conflict, require_changeable
 from schedule.checks.nested import require_flat
@@ -98,7 +99,12 @@ def _places(name: str) -> tuple[int, tuple[str, ...]]:
 
 def check_arguments(name: str, args: dict[str, Any]) -> None:
     """Refuse arguments, by name, that are not of the types that the primitive takes."""
-    require_fitting(_parameters(name), args)
+    _admitted(name).require_fitting(args)
+
+
+@functools.cache
+def _admitted(name: str) -> Parameters:
+    return Parameters(_parameters(name))
 
 
 def bind_arguments(name: str, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -130,9 +136,10 @@ def run(state: State, name: str, args: dict[str, Any]) -> tuple[State, Any]:
     refusal = None
     if after is not state:
         after = without_lost(state, after)
+        changed = Changed(state, after)
         refusal = thread_conflict(state, after) or extern_conflict(after)
-        refusal = refusal or init_conflict(state, after) or overgrown(state, after)
-        refusal = refusal or sharing_conflict(state, after) or unprovable(state, after)
+        refusal = refusal or init_conflict(changed) or overgrown(changed)
+        refusal = refusal or sharing_conflict(changed) or unprovable(changed)
     if refusal is not None:
         raise refusal
     return after, outputs

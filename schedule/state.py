@@ -24,10 +24,11 @@ from tensorir import (
     Stmt,
     Var,
     analyzer_of,
+    child_stmts,
     map_children,
     part_axes,
     replace,
-    walk,
+    with_body,
 )
 
 LONGEST_NAME = 96
@@ -76,19 +77,22 @@ class State:
         """Whether a block calls an extern function."""
         return any([nest.has_externs for nest in self._nests])
 
+    def _holder(self, name: str, blocks: bool = False) -> Nest | None:
+        """The nest with a loop, or a block, of that name."""
+        for nest in self._nests if isinstance(name, str) else ():
+            if name in (nest.blocks if blocks else nest.loops):
+                return nest
+        return None
+
     def _loop_path(self, name: str) -> tuple[Stmt, ...] | None:
         """The statements from the root down to a loop, itself included."""
-        for nest in self._nests if isinstance(name, str) else ():
-            if name in nest.loops:
-                return self._root + nest.path(nest.loops[name])
-        return None
+        nest = self._holder(name)
+        return None if nest is None else self._root + nest.path(nest.loops[name])
 
     def _block_path(self, name: str) -> tuple[Stmt, ...] | None:
         """The same of a block."""
-        for nest in self._nests if isinstance(name, str) else ():
-            if name in nest.blocks:
-                return self._root + nest.path(nest.blocks[name])
-        return None
+        nest = self._holder(name, blocks=True)
+        return None if nest is None else self._root + nest.path(nest.blocks[name])
 
     def loop_names(self) -> list[str]:
         """All loops, in program order."""
@@ -100,7 +104,7 @@ class State:
 
     def blocks(self) -> list[Block]:
         """All blocks, in program order."""
-        return _blocks_of(self._nests)
+        return [block for nest in self._nests for block in nest.blocks.values()]
 
     def block_names(self) -> list[str]:
         """All blocks, in program order."""
@@ -117,19 +121,17 @@ class State:
 
     def loop(self, name: str) -> For:
         """The loop of that name; refuses a name that is no loop, listing those there are."""
-        node = self.loop_path(name)[-1]
+        nest = self._holder(name)
+        node = self.loop_path(name)[-1] if nest is None else nest.loops[name]
         assert isinstance(node, For)
         return node
 
     def block(self, name: str) -> Block:
         """The block of that name; refuses a name that is no block, listing those there are."""
-        node = self.block_path(name)[-1]
+        nest = self._holder(name, blocks=True)
+        node = self.block_path(name)[-1] if nest is None else nest.blocks[name]
         assert isinstance(node, Block)
         return node
-
-    def changed_since(self, before: "State") -> list[Block]:
-        """The blocks of the nests at the root that are not those of `before`, in program order."""
-        return _blocks_of(self.nests_beside(before))
 
     def nests_beside(self, other: "State") -> list[Nest]:
         """The nests at the root that are not those of another state, in program order."""
@@ -159,8 +161,8 @@ class State:
     def blocks_inside(self, name: str) -> list[str]:
         """The blocks below a loop, in program order."""
         loop = self.loop(name).name
-        nest = next(nest for nest in self._nests if loop in nest.loops)
-        return list(nest.inside.get(loop, ()))
+        nest = self._holder(loop)
+        return [] if nest is None else list(nest.inside.get(loop, ()))
 
     def loops_outside(self, name: str) -> list[For]:
         """The loops around a loop, outermost first, without itself."""
@@ -220,10 +222,6 @@ class State:
         return analyzer_of(self.func.size_ranges, extents(loops))
 
 
-def _blocks_of(nests: Iterable[Nest]) -> list[Block]:
-    return [block for nest in nests for block in nest.blocks.values()]
-
-
 def _replace_child(parent: Stmt, old: Stmt, new: Stmt | None) -> Stmt | None:
     if isinstance(parent, Seq):
         flat: list[Stmt] = []
@@ -261,7 +259,7 @@ def replace_func(func: PrimFunc, **changes: object) -> PrimFunc:
 def nest(loops: Iterable[For], body: Stmt) -> Stmt:
     """`body` inside `loops`, outermost first; the loops' own bodies are dropped."""
     for loop in reversed(list(loops)):
-        body = replace(loop, body=body)
+        body = with_body(loop, body)
     return body
 
 
@@ -277,10 +275,15 @@ def loops_below(stmt: Stmt) -> list[For]:
     """All loops in `stmt`, itself included, and one for each dimension of the parts that extern
     functions touch, which is run over as if by a loop."""
     found: list[For] = []
-    for node in walk(stmt):
+    stack = [stmt]
+    while stack:
+        node = stack.pop()
         if isinstance(node, For):
             found.append(node)
-        elif isinstance(node, Extern):
+            stack.append(node.body)
+        elif not isinstance(node, Extern):
+            stack.extend(reversed(child_stmts(node)))
+        else:
             axes = [axis for part in node.parts for axis in part_axes(part).items()]
             found += [For(var, extent, Seq(())) for var, extent in dict(axes).items()]
     return found

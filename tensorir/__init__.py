@@ -218,6 +218,7 @@ if TYPE_CHECKING:
     from tensorir.tensorize.tensor_intrin import tensorized as tensorized
     from tensorir.text.parser import parse as parse
     from tensorir.text.parser import parse_expr as parse_expr
+    from tensorir.text.parser import parse_exprs as parse_exprs
     from tensorir.text.printer import format_func as format_func
     from tensorir.text.printer import format_stmt as format_stmt
     from tensorir.text.printer_expr import format_expr as format_expr
@@ -256,6 +257,7 @@ if TYPE_CHECKING:
     from tensorir.visit import walk as walk
     from tensorir.visit import walk_exprs as walk_exprs
     from tensorir.visit import walk_places as walk_places
+    from tensorir.visit import with_body as with_body
     from tensorir.written import too_large as too_large
 
 __all__ = lazy_names(
@@ -305,7 +307,7 @@ __all__ = lazy_names(
         "tensorir.interpreter.interpret": "interpret interpret_source",
         "tensorir.numbers.intrin": "MATH REINTERPRET",
         "tensorir.numbers.numerics": "DEFAULT_NUMERICS NUMERICS allows check_numerics weakest",
-        "tensorir.text.parser": "parse parse_expr",
+        "tensorir.text.parser": "parse parse_expr parse_exprs",
         "tensorir.parts": "buffers_in part_axes replace_buffers touched",
         "tensorir.passes.gpu.axes": "kernel_roots nest_of threads_of",
         "tensorir.passes.gpu.written_out": "WRITTEN_OUT calls_written",
@@ -358,7 +360,7 @@ __all__ = lazy_names(
         "tensorir.visit": (
             "blocks certain_loads child_stmts children loads map_children map_exprs map_iter "
             "map_loads numbers_of stmt_exprs substitute substitute_stmt transform variables "
-            "walk walk_exprs walk_places"
+            "walk walk_exprs walk_places with_body"
         ),
         "tensorir.written": "too_large",
     },

@@ -121,6 +121,8 @@ def admitted(annotation: Any, kinds: Kinds) -> tuple[Fits, str]:
     parts = [kinds.get(part, anything) for part in alternatives(annotation_text(annotation))]
     tests = [fits for fits, _ in parts]
     words = " or ".join(dict.fromkeys(words for _, words in parts))
+    if len(tests) == 1:
+        return tests[0], words
     return lambda value: any([fits(value) for fits in tests]), words
 
 

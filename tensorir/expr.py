@@ -381,25 +381,26 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
 
 def combine(op: str, a: Expr, b: Expr) -> Expr:
     """`a op b` for operands of one type for which `op` is defined; folds integer constants."""
-    if dt.is_float(a.dtype):
+    left = a.value if isinstance(a, Const) else None
+    right = b.value if isinstance(b, Const) else None
+    if left is None and right is None and a is not b or dt.is_float(a.dtype):
         return BinOp(op, a, b)
-    if isinstance(a, Const) and isinstance(b, Const):
-        folded = fold(op, a.value, b.value, a.dtype)
+    if left is not None and right is not None:
+        folded = fold(op, left, right, a.dtype)
         if folded is not None:
             return Const(folded, "bool" if isinstance(folded, bool) else a.dtype)
-    same = _identity(op, a, b)
+    same = _identity(op, a, b, left, right)
     return BinOp(op, a, b) if same is None else same
 
 
-def _identity(op: str, a: Expr, b: Expr) -> Expr | None:
-    """`a op b` where it is one of its operands for every value of the other; else None.
+def _identity(op: str, a: Expr, b: Expr, left: float | None, right: float | None) -> Expr | None:
+    """`a op b` where it is one of its operands for every value of the other; else None. `left` and
+    `right` are their values where they are constants.
 
     Integers and bools only: x + 0.0 is not x for x = -0.0, and x * 0.0 is not 0.0 for NaN.
     """
-    left = a.value if isinstance(a, Const) else None
-    right = b.value if isinstance(b, Const) else None
     if left is None and right is None:
-        return a if a is b and op in ("min", "max", "and", "or") else None
+        return a if op in ("min", "max", "and", "or") else None
     if op == "+" and right == 0 or op == "-" and right == 0 or op in ("*", "//") and right == 1:
         return a
     if op == "+" and left == 0 or op == "*" and left == 1:

@@ -47,6 +47,7 @@ class _Kind(Enum):
         return str(self.value)
 
     __str__ = __repr__
+    __hash__ = object.__hash__  # there is one of each: what Enum hashes is its name
 
 
 class ForKind(_Kind):

@@ -273,11 +273,20 @@ def blocks(stmt: Stmt) -> Iterator[Block]:
     return (node for node in walk(stmt) if isinstance(node, Block))
 
 
+def with_body(loop: For, body: Stmt) -> For:
+    """`loop` with another body, as `replace` would have it; itself if that is its own."""
+    if body is loop.body:
+        return loop
+    return For(loop.var, loop.extent, body, loop.kind, loop.annotations, loop.thread)
+
+
 def map_children(stmt: Stmt, fn: Callable[[Stmt], Stmt]) -> Stmt:
     """`stmt` with `fn` applied to its direct substatements; the same object if none changed."""
     if isinstance(stmt, Store):
         return stmt
-    if isinstance(stmt, (For, Let, Alloc)):
+    if isinstance(stmt, For):
+        return with_body(stmt, fn(stmt.body))
+    if isinstance(stmt, (Let, Alloc)):
         body = fn(stmt.body)
         return stmt if body is stmt.body else replace(stmt, body=body)
     if isinstance(stmt, Seq):

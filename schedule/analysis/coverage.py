@@ -91,6 +91,8 @@ def _inside(read: Access, box: Box, inner: dict[Var, Expr], analyzer: Analyzer) 
         part = relax(index, inner, known)
         if part is None:
             return False
+        if part.low is whole.low and part.extent is whole.extent:
+            continue
         part = intersect_with(part, size, analyzer)
         end = whole.low + whole.extent
         if not analyzer.prove(whole.low <= part.low):

@@ -23,6 +23,8 @@ def without_lost(before: State, after: State) -> State:
     """`after` without hints for buffers that a step removed: others may get their names."""
     attrs = after.func.attrs
     lost = {b.name for b in before.func.buffers} - {b.name for b in after.func.buffers}
+    if not lost:
+        return after
     stale = [key for key in KEYS if lost.intersection(attrs.get(key, ()))]
     if not stale:
         return after

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from schedule.checks.changed import Changed
 from schedule.errors import Illegal
-from schedule.state import State
 from tensorir import stmt_exprs, too_large, walk
 
 
-def overgrown(before: State, after: State) -> Illegal | None:
+def overgrown(changed: Changed) -> Illegal | None:
     """Why the body of a block is too large that was changed; None if there is none."""
-    kept = {block.body for block in before.changed_since(after)}
-    for block in after.changed_since(before):
+    kept = {block.body for block in changed.old}
+    for block in changed.new:
         for stmt in walk(block.body) if block.body not in kept else ():
             problem = too_large(stmt_exprs(stmt))
             if problem is not None:

@@ -7,9 +7,11 @@ buffer.
 
 from __future__ import annotations
 
+from schedule.checks.changed import Changed
 from schedule.errors import Illegal
 from schedule.state import State
 from tensorir import (
+    Block,
     Const,
     PrimFunc,
     Var,
@@ -22,7 +24,7 @@ from tensorir import (
 )
 
 
-def unprovable(before: State, after: State) -> Illegal | None:
+def unprovable(changed: Changed) -> Illegal | None:
     """Why an access of the new program cannot be proved to stay in its buffer; None if all can.
 
     Where extents are numbers and few, the verifier tries all values, so it needs no help, unless
@@ -32,11 +34,12 @@ def unprovable(before: State, after: State) -> Illegal | None:
     block knows of the predicate of the block around it. A program that could not be verified
     before is none the worse.
     """
-    unsure = after.has_nested_blocks or after.func.size_vars
-    if not unsure and not _hard_binding(before, after):
+    after = changed.after
+    unsure = after.has_nested_blocks or after.func.size_ranges
+    if not unsure and not any([_hard_binding(after, block) for block in changed.new]):
         return None
     problem = _problem(after.func)
-    if problem is None or _problem(before.func) is not None:
+    if problem is None or _problem(changed.before.func) is not None:
         return None
     return Illegal(
         "",
@@ -45,24 +48,20 @@ def unprovable(before: State, after: State) -> Illegal | None:
     )
 
 
-def _hard_binding(before: State, after: State) -> bool:
-    """Whether a new binding reads memory, or needs its predicate and has too many values to try
-    them all."""
-    old = set(before.changed_since(after))
-    for block in after.changed_since(before):
-        if block in old:
+def _hard_binding(state: State, block: Block) -> bool:
+    """Whether a binding reads memory, or needs its predicate and has too many values to try them
+    all."""
+    if any([it.binding.has_loads for it in block.iters]):
+        return True
+    if isinstance(block.predicate, Const):
+        return False
+    extents = {loop.var: loop.extent for loop in state.loops_around(block.name)}
+    conditions = conjuncts(block.predicate)
+    for it in block.iters:
+        if isinstance(it.binding, (Const, Var)):
             continue
-        if any([it.binding.has_loads for it in block.iters]):
+        if not few_values(connected(variables(it.binding), conditions), extents):
             return True
-        if isinstance(block.predicate, Const):
-            continue
-        extents = {loop.var: loop.extent for loop in after.loops_around(block.name)}
-        conditions = conjuncts(block.predicate)
-        for it in block.iters:
-            if isinstance(it.binding, (Const, Var)):
-                continue
-            if not few_values(connected(variables(it.binding), conditions), extents):
-                return True
     return False
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from schedule.analysis.uses import accesses, blocks_below
+from schedule.checks.changed import Changed
 from schedule.errors import Illegal
 from schedule.state import State, extents, loops_below
 from tensorir import Buffer, For, ForKind, conflict, outliving
@@ -19,14 +20,15 @@ STATES = 16
 """States of which the answer is kept: what one step leaves is what the next one begins with."""
 
 
-def sharing_conflict(before: State, after: State) -> Illegal | None:
+def sharing_conflict(changed: Changed) -> Illegal | None:
     """Why threads may not share what a step makes them share; None if they may, or share no more.
 
     What they shared before, the step that made it so has proved.
     """
-    if ForKind.PARALLEL not in after.kinds or _uses_stay(before, after):
+    after = changed.after
+    if ForKind.PARALLEL not in after.kinds or _uses_stay(changed):
         return None
-    known = {(loop.name, buffer.name) for loop, buffer in _shared(before)}
+    known = {(loop.name, buffer.name) for loop, buffer in _shared(changed.before)}
     for loop, buffer in _shared(after):
         if (loop.name, buffer.name) in known:
             continue
@@ -44,16 +46,13 @@ def sharing_conflict(before: State, after: State) -> Illegal | None:
     return None
 
 
-def _uses_stay(before: State, after: State) -> bool:
+def _uses_stay(changed: Changed) -> bool:
     """Whether a step changed no nest with a parallel loop, and no block in what it does: then
     threads share what they shared before."""
-    nests = before.nests_beside(after), after.nests_beside(before)
-    if any([ForKind.PARALLEL in nest.kinds for changed in nests for nest in changed]):
+    if any([ForKind.PARALLEL in nest.kinds for nest in (*changed.taken, *changed.made)]):
         return False
-    mine, theirs = (
-        {(b.name, b.init, b.body) for nest in changed for b in nest.blocks.values()}
-        for changed in nests
-    )
+    both = changed.old, changed.blocks
+    mine, theirs = ({(b.name, b.init, b.body) for b in blocks} for blocks in both)
     return mine == theirs
 
 

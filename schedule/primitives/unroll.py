@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedule.errors import require
+from schedule.errors import Illegal, require
 from schedule.primitive import primitive
 from schedule.rewrite.loop_kind import set_kinds
 from schedule.state import State
@@ -30,10 +30,10 @@ def unroll(state: State, loop: str | Sequence[str]) -> tuple[State, None]:
     require(bool(names), "", "no loops were given")
     for name in names:
         node = state.loop(name)
-        require(
-            node.const_extent is not None,
-            name,
-            f"the extent {node.extent!r} of loop {name!r} is not a number",
-            "split it by a number and unroll the inner part",
-        )
+        if node.const_extent is None:
+            raise Illegal(
+                name,
+                f"the extent {node.extent!r} of loop {name!r} is not a number",
+                "split it by a number and unroll the inner part",
+            )
     return set_kinds(state, {name: {"kind": ForKind.UNROLLED} for name in names}), None

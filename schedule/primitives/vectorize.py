@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedule.analysis.dependence import carried_dependence
-from schedule.errors import require
+from schedule.errors import Illegal
 from schedule.primitive import primitive
 from schedule.rewrite.loop_kind import not_inside, set_kinds
 from schedule.state import State, loops_below
@@ -30,19 +30,16 @@ def vectorize(state: State, loop: str) -> tuple[State, None]:
           buffers that are used inside `loop` only
     """
     node = state.loop(loop)
-    require(
-        node.const_extent is not None,
-        loop,
-        f"the extent {node.extent!r} of loop {loop!r} is not a number",
-        "split it by a number and vectorize the inner part",
-    )
+    if node.const_extent is None:
+        raise Illegal(
+            loop,
+            f"the extent {node.extent!r} of loop {loop!r} is not a number",
+            "split it by a number and vectorize the inner part",
+        )
     not_inside(state, loop, ForKind.VECTORIZED)
     for inner in loops_below(node.body):
-        require(
-            inner.kind not in (ForKind.PARALLEL, ForKind.VECTORIZED),
-            loop,
-            f"loop {loop!r} has the {inner.kind} loop {inner.name!r} inside",
-        )
+        if inner.kind in (ForKind.PARALLEL, ForKind.VECTORIZED):
+            raise Illegal(loop, f"loop {loop!r} has the {inner.kind} loop {inner.name!r} inside")
     refusal = carried_dependence(state, node.name, lanes=True)
     if refusal is not None:
         raise refusal

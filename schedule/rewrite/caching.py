@@ -172,6 +172,8 @@ def _part_that_runs(state: State, name: str, terms: bool) -> _Part | None:
         run = relax(it.binding, ranges, analyzer)
         if run is None:
             return None
+        if run.low is const(0) and run.extent is it.extent:
+            continue
         end = run.low + run.extent
         if analyzer.prove(run.low <= 0) and analyzer.prove(it.extent <= end):
             continue

@@ -6,10 +6,10 @@ lambda is evaluated once, on variables named like its parameters, and becomes su
 
 from __future__ import annotations
 
-import ast
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from schedule.errors import Illegal, require
@@ -18,8 +18,10 @@ from tensorir import (
     Analyzer,
     Buffer,
     Expr,
+    SizeRanges,
     TensorIRError,
     Var,
+    analyzer_of,
     binary,
     const,
     convert,
@@ -30,6 +32,9 @@ from tensorir import (
     substitute,
     variables,
 )
+
+LAYOUTS = 512
+"""Layouts that are kept: the candidates of a search give the same ones to the same buffers."""
 
 
 def index_map_text(fn: Callable[..., Any]) -> str:
@@ -75,38 +80,55 @@ class Layout:
 
 def layout_of(state: State, text: str, buffer: Buffer, where: str) -> Layout:
     """The layout that an index map gives a buffer; refuses a map that is not one to one on it."""
-    old, components, written = _read(state, text, buffer, where)
-    analyzer, extents = state.analyzer(), dict(zip(old, buffer.shape))
+    func = state.func
+    taken = tuple([var.name for var in func.free_vars])
+    return _layout(text, buffer.name, buffer.shape, where, func.size_ranges, taken)
+
+
+@lru_cache(maxsize=LAYOUTS)
+def _layout(
+    text: str,
+    buffer: str,
+    sizes: tuple[Expr, ...],
+    where: str,
+    ranges: SizeRanges,
+    taken: Collection[str],
+) -> Layout:
+    """The same of a buffer by its name and shape; `ranges` are those of the sizes of the function,
+    of whose variables the parameters of the map may have none of the names."""
+    old, components, written = _read(text, buffer, len(sizes), where, ranges, taken)
+    analyzer, extents = analyzer_of(ranges, {}), dict(zip(old, sizes))
     analyzer.bind_all(extents)
     shape: list[Expr] = []
     for part in components:
         span = relax(part, extents, analyzer)
         inside = span is not None and analyzer.prove(binary("<=", const(0), span.low))
-        known = inside and span is not None and not set(old) & variables(span.low + span.extent)
-        require(known, where, f"{part!r} of the index map is not known to be 0 or more and bounded")
-        assert span is not None
+        if not inside or span is None or set(old) & variables(span.low + span.extent):
+            why = f"{part!r} of the index map is not known to be 0 or more and bounded"
+            raise Illegal(where, why)
         size = analyzer.simplify(span.low + span.extent)
-        low = state.analyzer().bounds(size)[0]
-        fits = low is not None and low >= 0
-        require(fits, where, f"the map needs a dimension of size {size!r}, which can be negative")
+        low = analyzer_of(ranges, {}).bounds(size)[0]
+        if low is None or low < 0:
+            why = f"the map needs a dimension of size {size!r}, which can be negative"
+            raise Illegal(where, why)
         shape.append(size)
-    for var in old:
+    axes = tuple([Var(f"axis'{n}") for n in range(len(shape))])  # no name of a program
+    inverse = inverse_of(old, written, axes, extents, analyzer)
+    for var in old if inverse is None else ():
         require(
             determines(components, var, extents, analyzer),
             where,
-            f"the index map {text!r} may send two elements of {buffer.name!r}, of different "
+            f"the index map {text!r} may send two elements of {buffer!r}, of different "
             f"{var.name!r}, to one place",
         )
     # A buffer without elements may get some: `analyzer` knows of one.
-    count = state.analyzer().simplify(_product(tuple(shape)) - _product(buffer.shape))
+    count = analyzer_of(ranges, {}).simplify(_product(tuple(shape)) - _product(sizes))
     exact = count is const(0)
-    axes = tuple(Var(f"axis'{n}") for n in range(len(shape)))  # no name of a program
-    inverse = inverse_of(old, written, axes, extents, analyzer)
-    return Layout(old, buffer.shape, components, written, tuple(shape), exact, axes, inverse)
+    return Layout(old, sizes, components, written, tuple(shape), exact, axes, inverse)
 
 
 def _read(
-    state: State, text: str, buffer: Buffer, where: str
+    text: str, buffer: str, rank: int, where: str, ranges: SizeRanges, taken: Collection[str]
 ) -> tuple[tuple[Var, ...], tuple[Expr, ...], tuple[Expr, ...]]:
     """The parameters of a map, its results, and these as they are written."""
     require(
@@ -117,31 +139,27 @@ def _read(
     )
     head, _, tail = text.partition(":")
     names = [name.strip() for name in head.split(",")]
-    sizes = {var.name: var for var in state.func.size_vars}
-    taken = {var.name for var in state.func.free_vars}
     fine = all(n.isidentifier() and n not in taken for n in names) and len(set(names)) == len(names)
     require(fine, where, f"the parameters of the index map {text!r} are not distinct new names")
     require(
-        len(names) == buffer.ndim,
+        len(names) == rank,
         where,
-        f"the index map {text!r} has {len(names)} parameters; {buffer.name!r} has "
-        f"{buffer.ndim} dimensions",
+        f"the index map {text!r} has {len(names)} parameters; {buffer!r} has {rank} dimensions",
     )
-    old = tuple(Var(name) for name in names)
-    env = {**sizes, **dict(zip(names, old))}
+    old = tuple([Var(name) for name in names])
+    env = {**{var.name: var for var, _ in ranges}, **dict(zip(names, old))}
     analyzer = Analyzer()
     try:
-        from tensorir import parse_expr
+        from tensorir import parse_exprs
 
-        parsed = ast.parse(f"({tail.strip()},)", mode="eval").body
-        parts = parsed.elts if isinstance(parsed, ast.Tuple) else []
-        found = [parse_expr(ast.unparse(part), env) for part in parts]
-    except (SyntaxError, TensorIRError) as error:
+        found = parse_exprs(tail, env)
+    except TensorIRError as error:
         reason = str(error).splitlines()[0]
         raise Illegal(where, f"the index map {text!r} cannot be read: {reason}") from None
     for part in found:
-        require(part.dtype == "int64", where, f"{part!r} of the index map is no index")
-    return old, tuple(analyzer.simplify(part) for part in found), tuple(found)
+        if part.dtype != "int64":
+            raise Illegal(where, f"{part!r} of the index map is no index")
+    return old, tuple(map(analyzer.simplify, found)), found
 
 
 def _product(sizes: tuple[Expr, ...]) -> Expr:

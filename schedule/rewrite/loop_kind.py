@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from schedule.errors import require
+from schedule.errors import Illegal
 from schedule.rewrite.rebind import plain_loop
 from schedule.state import State, replace_func
 from tensorir import ForKind, Stmt, map_children, replace
@@ -16,9 +16,10 @@ def set_kinds(state: State, changes: Mapping[str, Mapping[str, Any]]) -> State:
     with it. What is around several of them is made once."""
     inside, fields = set[Stmt](), dict[Stmt, Mapping[str, Any]]()
     for name, new in changes.items():
+        path = state.loop_path(name)
         plain_loop(state.loop(name), "a loop has one kind")
-        inside.update(state.loop_path(name))
-        fields[state.loop(name)] = new
+        inside.update(path)
+        fields[path[-1]] = new
 
     def changed(stmt: Stmt) -> Stmt:
         if stmt not in inside:
@@ -32,8 +33,5 @@ def set_kinds(state: State, changes: Mapping[str, Mapping[str, Any]]) -> State:
 def not_inside(state: State, loop: str, kind: ForKind) -> None:
     """Refuse a loop that lies inside a loop of `kind`."""
     for outer in state.loops_outside(loop):
-        require(
-            outer.kind is not kind,
-            loop,
-            f"loop {loop!r} is inside the {kind} loop {outer.name!r}",
-        )
+        if outer.kind is kind:
+            raise Illegal(loop, f"loop {loop!r} is inside the {kind} loop {outer.name!r}")

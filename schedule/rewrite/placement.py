@@ -36,6 +36,7 @@ from tensorir import (
     substitute,
     union,
     variables,
+    with_body,
 )
 
 
@@ -73,6 +74,8 @@ def touched_region(state: State, loop: For, found: Sequence[Access], where: str)
 
 def beyond_extents(state: State, block: Block) -> list[Expr]:
     """The parts of a block's predicate that say more than that its variables are in range."""
+    if block.predicate is TRUE:
+        return []
     in_range = [binary("<", it.binding, it.extent) for it in block.iters]
     said = {condition for condition in in_range if not condition.has_loads}
     parts = [part for part in conjuncts(block.predicate) if part not in said]
@@ -85,8 +88,10 @@ def beyond_extents(state: State, block: Block) -> list[Expr]:
 def conditions_of_writes(state: State, block: Block) -> list[Expr]:
     """What a block's predicate says of the elements that it writes, beyond its variables being in
     range. An init writes them whether or not the reduction has a term."""
-    reduced = {loop.var for loop in reduction_loops(block, state.loops_around(block.name))}
     parts = beyond_extents(state, block)
+    if not parts:
+        return []
+    reduced = {loop.var for loop in reduction_loops(block, state.loops_around(block.name))}
     return [part for part in parts if block.init is None or not variables(part) & reduced]
 
 
@@ -107,9 +112,11 @@ def own_predicate(state: State, block: Block) -> list[Expr]:
 def in_variables(state: State, block: Block) -> dict[Expr, Expr | None]:
     """The parts of a block's predicate that say more than that its variables are in range, and
     what each is in terms of those variables; None where they cannot say it."""
+    parts = beyond_extents(state, block)
+    if not parts:
+        return {}
     around = state.loops_around(block.name)
     loops, analyzer = {f.var for f in around}, where_it_starts(block, state.analyzer(around))
-    parts = beyond_extents(state, block)
     return {part: in_own_variables(part, block, loops, analyzer) for part in parts}
 
 
@@ -176,7 +183,7 @@ def child_of(loop: For) -> tuple[Stmt, ...]:
 def insert(loop: For, position: int, stmt: Stmt) -> For:
     """`loop` with `stmt` put before its statement number `position`."""
     body = child_of(loop)
-    return replace(loop, body=seq(*body[:position], stmt, *body[position:]))
+    return with_body(loop, seq(*body[:position], stmt, *body[position:]))
 
 
 def names_in(stmt: Stmt) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schedule.errors import require
+from schedule.errors import Illegal, require
 from tensorir import (
     Analyzer,
     Block,
@@ -71,6 +71,7 @@ def where_it_starts(block: Block, analyzer: Analyzer) -> Analyzer:
 def plain_loop(loop: For, hint: str | None = None) -> None:
     """Refuse a loop that is not serial or carries annotations."""
     name = loop.name
-    require(loop.kind is ForKind.SERIAL, name, f"loop {name!r} is {loop.kind}", hint)
+    if loop.kind is not ForKind.SERIAL:
+        raise Illegal(name, f"loop {name!r} is {loop.kind}", hint)
     keys = ", ".join(loop.annotations)
     require(not loop.annotations, name, f"loop {name!r} is annotated with {keys}", hint)

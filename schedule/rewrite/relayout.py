@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from schedule.analysis.uses import plain_store, readers, writers
 from schedule.errors import require
@@ -21,16 +21,19 @@ from tensorir import (
     IterVar,
     Let,
     Load,
+    SizeRanges,
     Stmt,
     Store,
     Var,
     all_of,
+    analyzer_of,
     binary,
     const,
     dtype,
     int_value,
     map_children,
     map_exprs,
+    map_loads,
     replace,
     select,
     substitute,
@@ -40,7 +43,10 @@ from tensorir import (
     walk,
 )
 
-Visit = Callable[[Stmt, Analyzer], Stmt]
+Extents = Mapping[Var, Expr]
+"""Variables, outermost first, with their extents."""
+
+Visit = Callable[[Stmt, Extents], Stmt]
 
 SPECIAL = ("inf", "-inf", "nan")
 
@@ -73,7 +79,8 @@ def relaid(state: State, body: Stmt, old: Buffer, new: Buffer, layout: Layout) -
     scope = state.names_in_scope()
     users = {*writers(state, old), *readers(state, old)}
     around = {stmt for name in users for stmt in state.block_path(name)}
-    return _Relayout(old, new, layout, scope, around).visit(body, state.analyzer())
+    sizes = state.func.size_ranges
+    return _Relayout(old, new, layout, scope, around, sizes).visit(body, {})
 
 
 class _Relayout:
@@ -81,30 +88,39 @@ class _Relayout:
     stays as it is."""
 
     def __init__(
-        self, old: Buffer, new: Buffer, layout: Layout, scope: set[str], around: set[Stmt]
+        self,
+        old: Buffer,
+        new: Buffer,
+        layout: Layout,
+        scope: set[str],
+        around: set[Stmt],
+        sizes: SizeRanges,
     ) -> None:
         self.old, self.new, self.layout, self.scope = old, new, layout, scope
-        self.around = around
+        self.around, self.sizes = around, sizes
         self.axes: tuple[Var, ...] = ()
         self.place: tuple[Expr, ...] = ()
         """Where the block at hand stores, in its new variables `axes`, to the old buffer."""
 
-    def visit(self, stmt: Stmt, own: Analyzer) -> Stmt:
-        """`own` knows the loops around `stmt`, and the variables of the blocks around it."""
+    def visit(self, stmt: Stmt, own: Extents) -> Stmt:
+        """`own` are the loops around `stmt`, and the variables of the blocks around it."""
         return self.moved(stmt, own, self.visit) if stmt in self.around else stmt
 
-    def below(self, stmt: Stmt, own: Analyzer) -> Stmt:
+    def below(self, stmt: Stmt, own: Extents) -> Stmt:
         """What a block that uses the buffer has inside."""
         return self.moved(stmt, own, self.below)
 
-    def moved(self, stmt: Stmt, own: Analyzer, visit: Visit) -> Stmt:
+    def knowing(self, own: Extents) -> Analyzer:
+        """Of the sizes of the function and of variables."""
+        return analyzer_of(self.sizes, own)
+
+    def moved(self, stmt: Stmt, own: Extents, visit: Visit) -> Stmt:
         if isinstance(stmt, Block):
             return self.block(stmt, own)
         if isinstance(stmt, Store):
             return self.store(stmt, own)
         if isinstance(stmt, For):
-            own = own.copy()
-            own.bind(stmt.var, stmt.extent)
+            own = {**own, stmt.var: stmt.extent}
         moved = map_children(stmt, lambda child: visit(child, own))
         if isinstance(moved, If):
             cond = self.expr(moved.cond, own)
@@ -114,22 +130,21 @@ class _Relayout:
             return moved if value is moved.value else replace(moved, value=value)
         return moved
 
-    def block(self, node: Block, own: Analyzer) -> Block:
+    def block(self, node: Block, own: Extents) -> Block:
         store = plain_store(node)
         if store is not None and store.buffer is self.old and self.layout.exact:
-            moved = on_new_axes(node, store, self.layout, own, self.scope)
+            moved = on_new_axes(node, store, self.layout, self.knowing(own), self.scope)
             if moved is not node:
                 self.axes = tuple(it.var for it in moved.iters[: len(self.layout.shape)])
                 self.place = self.stored(moved.body)
             node = moved
-        inner = own.copy()
-        inner.bind_all({it.var: it.extent for it in node.iters})
+        inner = {**own, **{it.var: it.extent for it in node.iters}}
         result = map_children(node, lambda child: self.below(child, inner))
         self.axes = ()
         assert isinstance(result, Block)
         return result
 
-    def store(self, stmt: Store, own: Analyzer) -> Store:
+    def store(self, stmt: Store, own: Extents) -> Store:
         value = self.expr(stmt.value, own)
         indices = tuple(self.expr(index, own) for index in stmt.indices)
         if stmt.buffer is self.old:
@@ -137,18 +152,18 @@ class _Relayout:
         same = value is stmt.value and all(a is b for a, b in zip(indices, stmt.indices))
         return stmt if same else Store(stmt.buffer, indices, value)
 
-    def expr(self, e: Expr, own: Analyzer) -> Expr:
-        return transform(e, lambda node: self.load(node, own))
+    def expr(self, e: Expr, own: Extents) -> Expr:
+        return map_loads(e, lambda load: self.load(load, own), {})
 
-    def load(self, e: Expr, own: Analyzer) -> Expr | None:
-        if not isinstance(e, Load) or e.buffer is not self.old:
+    def load(self, load: Load, own: Extents) -> Expr | None:
+        if load.buffer is not self.old:
             return None
-        return Load(self.new, self.indices(e.indices, own))
+        return Load(self.new, self.indices(load.indices, own))
 
-    def indices(self, indices: tuple[Expr, ...], own: Analyzer) -> tuple[Expr, ...]:
+    def indices(self, indices: tuple[Expr, ...], own: Extents) -> tuple[Expr, ...]:
         if self.axes and all([a is b for a, b in zip(indices, self.place)]):
             return self.axes
-        return tuple(own.simplify(part) for part in self.layout.image(indices))
+        return tuple(map(self.knowing(own).simplify, self.layout.image(indices)))
 
     def stored(self, body: Stmt) -> tuple[Expr, ...]:
         """The indices of the one store to the old buffer."""
@@ -269,7 +284,7 @@ def new_axes(node: Block, iters: list[IterVar], layout: Layout, scope: set[str])
     taken = scope | set(own_names(node))
     axes: list[Var] = []
     for part in layout.components:
-        if isinstance(part, Var) and part in own and own[part].var not in axes:
+        if isinstance(part, Var) and part in own and own[part].var not in {*axes}:
             axes.append(own[part].var)
             continue
         mentioned = [it.var.name for var, it in own.items() if var in variables(part)]

@@ -7,12 +7,17 @@ from math import gcd, lcm
 
 from tensorir import dtype as dt
 from tensorir.arith.analyzer import Analyzer
+from tensorir.arith.linear import plain_form
 from tensorir.expr import BinOp, Expr, Load, Var, const, int_value
 from tensorir.visit import substitute, variables, walk_exprs
 
 
 def slope(e: Expr, var: Var, analyzer: Analyzer) -> int | None:
     """How much `e` grows where `var` grows by one, if that is one number everywhere."""
+    if e.dtype == dt.INDEX:
+        terms = plain_form(e).terms
+        if all([atom is var or var not in atom.variables for atom in terms]):
+            return terms.get(var, 0)
     return int_value(analyzer.simplify(substitute(e, {var: var + 1}) - e))
 
 

@@ -71,6 +71,15 @@ def parse_expr(text: str, env: Env) -> Expr:
     return parser.syntax(lambda: parser.expr(tree.body, env))  # type: ignore[no-any-return]
 
 
+def parse_exprs(text: str, env: Env) -> tuple[Expr, ...]:
+    """`parse_expr` of one or several expressions with commas in between."""
+    parser = Parser(text.split("\n"))
+    tree = parser.syntax(lambda: ast.parse(f"({text.strip()},)", mode="eval"))
+    if not isinstance(tree.body, ast.Tuple):
+        parser.fail(1, "expressions with commas in between")
+    return parser.syntax(lambda: parser.exprs(tree.body.elts, env))  # type: ignore[no-any-return]
+
+
 @dataclass
 class Parser(ExprParser):
     def syntax(self, read: Callable[[], Any]) -> Any:

@@ -107,18 +107,18 @@ def _finish(sch: Schedule, copier: str, row: int, parallel: bool) -> None:
     if not any(loops):  # none is of a dimension alone, as of a size that is computed
         return
     *outer, lane = [*dict.fromkeys(filter(None, reversed(loops)))][::-1]
-    if own_loops(sch, copier) != [*outer, lane]:
-        sch.reorder(*outer, lane)
     rows = (row and loops[row]) or (outer or [lane])[-1]
-    outer = [loop for loop in outer if loop != rows]
+    around = [loop for loop in outer if loop != rows]
     if row and rows != lane:
         size = min(2 * BLOCK, 4 * BLOCK // dtype.itemsize(store_of(sch, copier).buffer.dtype))
         (block, rows), (lanes, lane) = (sch.split(loop, [None, size]) for loop in (rows, lane))
-        sch.reorder(*outer, lanes, block, rows, lane)
+        sch.reorder(*around, lanes, block, rows, lane)
         sch.unroll(rows)
+    elif own_loops(sch, copier) != [*outer, lane]:
+        sch.reorder(*outer, lane)
     sch.vectorize(lane)
-    if parallel and outer:
-        sch.parallel(outer[0] if len(outer) == 1 else sch.fuse(*outer))
+    if parallel and around:
+        sch.parallel(around[0] if len(around) == 1 else sch.fuse(*around))
 
 
 def copy_ahead(sch: Schedule, blocks: Iterable[str], parallel: bool) -> None:

@@ -54,6 +54,8 @@ def _runs(c: Contraction) -> list[list[Digit]]:
 
 def _values_of(run: Sequence[Digit], var: Var, analyzer: Analyzer) -> set[Expr]:
     """Neighbouring digits of a variable as one number: as a part of it, or as a sum of them."""
+    if len(run) == 1 and run[0].whole:
+        return {var}
     low, size = run[-1].lower, None if run[0].top else prod(digit.extent or 1 for digit in run)
     total: Expr = const(0)
     for digit in run:

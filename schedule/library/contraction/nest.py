@@ -100,9 +100,8 @@ class Nest:
             self.sums_kept(task or sch.add_unit_loop((*around, *inner)[0]))
         else:
             self.sums_at(_innermost(task, around))
-        if not _holds_much(sch, tile):
-            for loop in inner[:-1]:
-                sch.unroll(loop)
+        if inner[1:] and not _holds_much(sch, tile):
+            sch.unroll(inner[:-1])
         sch.vectorize(inner[-1])
         return task
 
@@ -138,8 +137,8 @@ class Nest:
         sch.reorder(*terms, *rows)
         if not last:
             sch.vectorize(rows.pop())
-        for loop in (*terms, *rows):
-            sch.unroll(loop)
+        if terms or rows:
+            sch.unroll([*terms, *rows])
 
     def run_turned(self) -> LoopRef | None:
         """They are not: panels of what a task makes stay in cache, and are turned in the end."""
@@ -259,8 +258,8 @@ class Nest:
             if blocks:
                 sch.reverse_compute_at(tile, [*blocks.values()][-1])
             *outer, last = own_loops(sch, tile) or [sch.add_unit_loop(tile)]
-            for loop in () if _holds_much(sch, tile) else outer:
-                sch.unroll(loop)
+            if outer and not _holds_much(sch, tile):
+                sch.unroll(outer)
             sch.vectorize(last)
         self.finish_sums(rows, steps, lane)
 
@@ -280,8 +279,8 @@ class Nest:
             moved = (plan.stride_of_terms(c, n) or 1) * dtype.itemsize(c.operands[n].dtype)
             sch.prefetch(c.block, self.read[n], steps[-1], max(1, ahead // abs(moved)))
         few = [sch.split(steps[-1], [None, plan.written])[1]] if plan.written > 1 else []
-        for loop in (*rows, *(steps if plan.flat else few)):
-            sch.unroll(loop)
+        if written := [*rows, *(steps if plan.flat else few)]:
+            sch.unroll(written)
         sch.vectorize(lane)
 
     def within_tile(self, rows: list[LoopRef], steps: list[LoopRef]) -> list[LoopRef]:
@@ -301,8 +300,8 @@ class Nest:
         last, few = sch.split(last, [None, plan.depth])
         blocks, rows = self.in_blocks({n: loop for n, loop in found if loop is not None})
         sch.reorder(*steps, last, *blocks.values(), few, *rows)
-        for loop in (*([few] if plan.depth <= 16 else []), *rows[:-1]):
-            sch.unroll(loop)
+        if written := [*([few] if plan.depth <= 16 else []), *rows[:-1]]:
+            sch.unroll(written)
         sch.vectorize(rows[-1])
 
     def copy(self, source: str, task: LoopRef | None) -> None:

@@ -25,7 +25,7 @@ def store_of(sch: Schedule, block: str) -> Store:
 
 def own_loops(sch: Schedule, block: str) -> list[LoopRef]:
     """The loops around a block that hold no other block, outermost first."""
-    return [loop for loop in sch.get_loops(block) if len(sch.get_child_blocks(loop)) == 1]
+    return [loop for loop in sch.get_loops(block) if len(sch.state.blocks_inside(loop)) == 1]
 
 
 def loops_by_place(sch: Schedule, block: str) -> dict[int, LoopRef]:
@@ -119,7 +119,7 @@ def digits_text(digits: Sequence[Digit], names: Mapping[int, str]) -> str:
 
 
 def axis_loops(sch: Schedule, axes: Sequence[Axis], loops: Mapping[int, LoopRef]) -> list[LoopRef]:
-    """One loop for each axis, next to each other and in this order.
+    """One loop for each axis; next to each other and in this order, where some are made of several.
 
     `loops` are those of whole variables, by position, in one nest: they are split into digits, and
     digits fused.
@@ -134,9 +134,8 @@ def axis_loops(sch: Schedule, axes: Sequence[Axis], loops: Mapping[int, LoopRef]
             parts[mine[0]] = loops[place]
         else:
             parts.update(zip(mine, sch.split(loops[place], [None, *(d.extent for d in mine[1:])])))
-    ordered = [parts[digit] for digit in digits]
-    if len(ordered) > 1:
-        sch.reorder(*ordered)
+    if len(digits) > len(axes):
+        sch.reorder(*(parts[digit] for digit in digits))
     found = []
     for axis in axes:
         mine_loops = [parts[digit] for digit in axis.digits]

@@ -8,6 +8,7 @@ digits are those of a sum (`(i * 7 + j) // 8`), the sum is found first, and then
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TypeGuard
 
 from tensorir.arith.analyzer import Analyzer
@@ -107,7 +108,8 @@ class _Inverse:
     ) -> None:
         self.extents = extents
         self.an = bound_in(extents, analyzer)
-        self.on_axes = analyzer.copy()
+        self.knows = analyzer
+        self.highest: dict[Var, int | None] = {}
         self.digits: dict[Var, list[tuple[Digit, Expr]]] = {var: [] for var in old}
         self.mixed: list[tuple[list[Linear], Expr]] = []
         self.was_mixed: set[Var] = set()
@@ -135,7 +137,15 @@ class _Inverse:
     def bind(self, axis: Var, form: Linear) -> None:
         low, high = self.an.interval(form)
         if low is not None and low >= 0:
-            self.on_axes.bind_range(axis, 0, high)
+            self.highest[axis] = high
+
+    @cached_property
+    def on_axes(self) -> Analyzer:
+        """Knows the axes, all of which were read."""
+        found = self.knows.copy()
+        for axis, high in self.highest.items():
+            found.bind_range(axis, 0, high)
+        return found
 
     def terms(self, form: Linear) -> Iterator[tuple[Expr, int]]:
         for atom, scale in form.terms.items():

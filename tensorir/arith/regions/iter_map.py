@@ -72,6 +72,9 @@ def determines(
     """
     if any([index is var for index in indices]):
         return True
+    if not any([var in index.variables for index in indices]):
+        low, high = bound_in(extents, analyzer).range(var)
+        return low is not None and low == high
     return determines_all(indices, (var,), extents, analyzer)
 
 

@@ -12,6 +12,7 @@ from tensorir.arith.linear import Linear, factors, of_atom, plain_form, product,
 from tensorir.arith.regions.iter_map import bound_in
 from tensorir.expr import (
     BinOp,
+    Const,
     Expr,
     ExprLike,
     Select,
@@ -50,6 +51,9 @@ def relax(index: Expr, inner: Mapping[Var, ExprLike], analyzer: Analyzer) -> Int
                 return Interval(const(0), const(high + 1))
             return Interval(index, const(1))
     form = an.linear(index)
+    plain = _of_variables(an, form, inner) if an.knows_ranges_alone else None
+    if plain is not None:
+        return plain
     span = _Relax(an, inner).sum(form)
     low, high = an.interval(form)
     whole = None if low is None or high is None else (Linear({}, low), Linear({}, high - low))
@@ -57,6 +61,23 @@ def relax(index: Expr, inner: Mapping[Var, ExprLike], analyzer: Analyzer) -> Int
     if best is None:
         return None
     return Interval(an.simplify(to_expr(best[0])), an.simplify(to_expr(best[1].shifted(1))))
+
+
+def _of_variables(an: Analyzer, form: Linear, inner: Mapping[Var, ExprLike]) -> Interval | None:
+    """The interval of a sum of variables, of which those of `inner` have numbers of values."""
+    terms, low, reach = dict[Expr, int](), form.const, 0
+    for atom, coef in form.terms.items():
+        if not isinstance(atom, Var):
+            return None
+        if atom not in inner:
+            terms[atom] = coef
+            continue
+        first, last = an.range(atom)
+        if first != 0 or last is None or last < 0:
+            return None
+        reach += abs(coef) * last
+        low += min(0, coef * last)
+    return Interval(to_expr(Linear(terms, low)), const(reach + 1))
 
 
 def _moving(an: Analyzer, form: Linear, inner: Mapping[Var, ExprLike]) -> Span | None:
@@ -81,6 +102,8 @@ def union(a: Interval, b: Interval, analyzer: Analyzer) -> Interval | None:
 
 def intersect_with(a: Interval, size: ExprLike, analyzer: Analyzer) -> Interval:
     """`a` clipped to [0, size) as far as that is provable; it may keep values outside."""
+    if a.low is const(0) and a.extent is size and isinstance(size, Const):
+        return a
     low, width = _span(analyzer, a)
     end = analyzer.linear(convert(size))
     if nonnegative(analyzer, width.shifted(1).minus(end)):
