@@ -202,10 +202,10 @@ class _Search:
         few = terms <= MOST_TERMS and sums <= MOST_SUMS and written <= MOST_WRITTEN
         if self.taps and few:
             ways = ["rows"]
-            if self.windows and prod(plan.tile) > plan.tile[plan.lane]:
-                # of equal ones, the first has less to hold
+            if prod(plan.tile) > plan.tile[plan.lane]:  # of equal ones, the first has less to hold
                 near = all(o.strides[plan.lane] in (0, 1) for o in self.c.operands)
                 ways = ["shifts", "single", "rows"] if near else ["single", "shifts", "rows"]
+                ways = ways if self.windows else ["single", "rows"]
             for way in ways:
                 found = varied(plan, flat=way)
                 if self.bitwise and sum(found.around_rows(self.c), ()) != self.c.written:

@@ -67,7 +67,7 @@ class Arithmetic(Results):
         others = [n for n in range(sizes.shape[1]) if n != lane]
         vectors = np.ceil(sizes[:, lane] / lanes)
         rows = np.prod(sizes[:, others], axis=1)
-        sums = rows * vectors
+        sums = rows * self.pieces(sizes[:, lane])
         room = self.cpu.registers - (vectors if plan.flat == "single" else sums)
         shared = np.full(len(sizes), bool(plan.flat) or plan.written > 1)
         loads, converted = np.zeros(len(sizes)), np.zeros(len(sizes))
@@ -109,6 +109,18 @@ class Arithmetic(Results):
             time = time + terms / (of.extents[plan.steps[-1]] if plan.steps else 1) * costs.turn
         return time + (OVERLAPPED if self.added else 1.0) * costs.tile + costs.sum_ * sums
 
+    def pieces(self, sizes: Column) -> Column:
+        """Vectors of so many lanes: the last ones are ever shorter, each of half the lanes or less,
+        where they cannot be one of which a part counts. What is turned on the way out is whole."""
+        lanes, lane, masked = self.plan.lanes, self.plan.lane, self.of.masked
+        whole = np.floor(sizes / lanes)
+        rest = (sizes - whole * lanes).astype(np.int64)
+        used = [s for s in self.streams if s.strides[lane] != 0]
+        whole_ends = all(s.strides[lane] == 1 and 8 * s.item in masked for s in used)
+        if whole_ends or self.c.result.strides[lane] != 1:
+            return np.asarray(whole + (rest > 0))
+        return np.asarray(whole + np.array([n.bit_count() for n in range(lanes)])[rest])
+
     def operations(self, sizes: Column, sums: Column, near: npt.NDArray[np.bool_]) -> Column:
         """Instructions for a term of each sum of a tile. What a part of a product gives is computed
         once for all rows that it stands still along, and for all lanes."""
@@ -119,7 +131,7 @@ class Arithmetic(Results):
             for n, moved in enumerate(moves):
                 lane = n == self.plan.lane
                 if moved:
-                    own = own * (np.ceil(sizes[:, n] / self.plan.lanes) if lane else sizes[:, n])
+                    own = own * (self.pieces(sizes[:, n]) if lane else sizes[:, n])
             total = total - np.where(near | (not self.plan.flat), sums - own, 0.0)
         return total
 

@@ -144,6 +144,27 @@ def test_operands_that_later_rows_read_again_take_registers():
     assert held * vectors <= cpu.registers
 
 
+@pytest.mark.parametrize("bits", [256, 512])
+@pytest.mark.parametrize("size, step, taps", [(14, 2, 2), (15, 3, 3), (30, 2, 2), (13, 2, 3)])
+def test_ends_of_rows_that_no_mask_is_for_take_a_register_each(size, step, taps, bits):
+    """The last lanes of what is read apart are ever shorter vectors: 14 of 16 are three."""
+    wide = step * (size - 1) + taps
+    x = te.placeholder((256, 2 * taps, wide), name="x")
+    r, s = te.reduce_axis(taps, name="r"), te.reduce_axis(taps, name="s")
+    y = te.compute(
+        (256, 2, size), lambda c, i, j: te.max(x[c, i * taps + r, j * step + s], axis=[r, s]), "y"
+    )
+    _, (c,) = prepared(te.create_prim_func([x, y]))
+    features = ("avx2", "avx512bw", "avx512f", "avx512vl", "fma")
+    cpu = Cpu(Target("c", vector_bits=bits, threads=1, features=features))
+    for _, plan in plans(c, cpu)[:3]:
+        tile, lanes = plan.tile[plan.lane], plan.lanes
+        ends = {min(tile, size), size % tile}
+        vectors = max(end // lanes + (end % lanes).bit_count() for end in ends)
+        rows = np.prod(plan.tile) // tile
+        assert plan.flat == "single" or rows * vectors <= cpu.registers
+
+
 def test_rows_that_share_sets_of_the_second_cache_are_packed():
     """At distances of large powers of two, and not beside them."""
     for n, crowded in {1024: True, 1008: False, 4096: True, 4080: False}.items():
