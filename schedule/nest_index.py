@@ -5,7 +5,6 @@ Most steps leave most nests as they are, so that what was found of these is foun
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from types import NoneType
 
@@ -71,7 +70,7 @@ class Nest:
     @cached_property
     def variables(self) -> frozenset[str]:
         """The names of those that its blocks define."""
-        return frozenset([name for block in self.blocks.values() for name in own_names(block)])
+        return frozenset[str]().union(*map(own_names, self.blocks.values()))
 
 
 @lru_cache(maxsize=NESTS)
@@ -80,8 +79,9 @@ def nest_of(stmt: Stmt) -> Nest:
     return Nest(stmt)
 
 
-def own_names(block: Block) -> Iterator[str]:
+def own_names(block: Block) -> list[str]:
     """The names of the variables that a block defines, and of those of lets inside of it."""
-    yield from (it.var.name for it in block.iters)
+    found = [it.var.name for it in block.iters]
     if not isinstance(block.body, Store):
-        yield from (node.var.name for node in walk(block.body) if isinstance(node, Let))
+        found += [node.var.name for node in walk(block.body) if isinstance(node, Let)]
+    return found

@@ -39,8 +39,10 @@ def rebind(stmt: Stmt, values: Mapping[Var, Expr], guard: Expr | None, analyzer:
     if not isinstance(stmt, Block):
         return map_children(stmt, lambda child: rebind(child, values, guard, analyzer))
 
-    bound = [map_iter(it, lambda e: substitute(e, values)) for it in stmt.iters]
-    known = where_it_starts(replace(stmt, iters=tuple(bound)), analyzer)
+    known = analyzer
+    if stmt.init is not None:
+        bound = [map_iter(it, lambda e: substitute(e, values)) for it in stmt.iters]
+        known = where_it_starts(replace(stmt, iters=tuple(bound)), analyzer)
 
     def rebound(e: Expr) -> Expr:
         """What no replaced variable is in stays as it was."""

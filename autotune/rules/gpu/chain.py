@@ -71,8 +71,9 @@ class ChainPlan(MovePlan):
 def chain_plans(sch: Schedule, groups: Sequence[Group], gpu: Gpu) -> list[Plan]:
     """A plan for each chain of the program; the later ones are found first. One that primitives
     refuse is told, and takes no stages. Sums that have tiles are in no chain by themselves."""
+    own = {group.block: group for group in groups}  # of which the contraction is asked again
     sums = [name for name in sch.get_blocks() if sch.state.block(name).is_reduction]
-    if all(is_product(sch, name) for name in sums):
+    if all(is_product(sch, own.get(str(name)) or Group(str(name))) for name in sums):
         return []
     taken: set[str] = set()
     found: list[Plan] = []
@@ -268,7 +269,7 @@ def _sharing(rows: InRows, groups: Sequence[Group]) -> tuple[str, ...] | None:
     ends: set[str | None] = set()
     for at, stage in enumerate(rows.stages):
         block = sch.state.block(stage.block)
-        if block.is_reduction and (stage.width > 1 or is_product(sch, stage.block)):
+        if block.is_reduction and (stage.width > 1 or is_product(sch, Group(stage.block))):
             first, sums = at + 1, 0
             ends |= {group.epilogue for group in groups if group.block == stage.block}
         else:

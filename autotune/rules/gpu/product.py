@@ -197,7 +197,7 @@ def least_cycles(
     from autotune.rules.gpu.tile_cycles import LAUNCH, computing_cycles
     from autotune.rules.gpu.tiles import tile_plans
 
-    card, products = architecture_of(gpu).card, [g for g in groups if is_product(sch, g.block)]
+    card, products = architecture_of(gpu).card, [g for g in groups if is_product(sch, g)]
     names = [group.block for group in groups if group not in products]
     sums = [name for name in names if sch.state.block(name).is_reduction]
     made = [group.epilogue or group.block for group in products]
@@ -211,12 +211,12 @@ def least_cycles(
     return total + sum(least)
 
 
-def is_product(sch: Schedule, name: str) -> bool:
+def is_product(sch: Schedule, group: Group) -> bool:
     """Whether a sum reads nothing that is its own row's alone: tiles of many rows share it all."""
-    node = sch.state.block(name)
+    node = sch.state.block(group.block)
     if not node.is_reduction or len(body_loads(node)) < 2:
         return False
-    c = contraction_of(sch, Group(name))
+    c = contraction_of(sch, group)
     return c is not None and all(map(c.is_used_again, range(len(c.operands))))
 
 

@@ -176,7 +176,10 @@ class _Known:
 
     def reduce(self, form: Linear) -> list[Linear]:
         """What remains to be found out from a known sum."""
-        rest = Linear({a: t for a, t in form.terms.items() if not self.has(a)})
+        return self.parted(Linear({a: t for a, t in form.terms.items() if not self.has(a)}))
+
+    def parted(self, rest: Linear) -> list[Linear]:
+        """The same of a sum of which no term is known yet."""
         if not rest.terms:
             return []
         if len(rest.terms) == 1:
@@ -185,7 +188,8 @@ class _Known:
             self.atoms[atom] = None
             return []
         for a, b in self.cuts(rest):
-            return self.reduce(a) + self.reduce(b)
+            unknown = a.terms.keys() <= rest.terms.keys()
+            return (self.parted(a) if unknown else self.reduce(a)) + self.reduce(b)
         return [rest]
 
     def cuts(self, form: Linear) -> Iterator[tuple[Linear, Linear]]:
