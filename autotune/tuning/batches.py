@@ -27,7 +27,7 @@ BATCH = 8
 def batch_size(known: int) -> int:
     """Candidates of a batch that is begun with so many `known`: of many, few more teach the model
     little, and each batch takes new proposals, and a wait for the last of its builds."""
-    return BATCH if known < 8 * BATCH else 2 * BATCH
+    return BATCH if known < 4 * BATCH else 2 * BATCH
 
 
 @dataclass(frozen=True)

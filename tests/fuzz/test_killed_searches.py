@@ -44,14 +44,14 @@ def test_ended_after_some_trials(after, never_ended):
 
 
 def test_ended_among_the_larger_batches():
-    """Batches of one, and of two once there are eight trials."""
+    """Batches of one, and of two once there are four trials."""
 
     def case(*runs):
         made = case_of(*runs)
         made.batch, made.trials = 1, 13
         return made
 
-    assert [batches.batch_size(known) for known in (0, 63, 64, 256)] == [8, 8, 16, 16]
+    assert [batches.batch_size(known) for known in (0, 31, 32, 256)] == [8, 8, 16, 16]
     whole = killed_searches.whole(case())
     for after in (9, 10, 11):
         check(case(Run(13, "killed", after)), whole)
