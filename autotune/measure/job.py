@@ -18,7 +18,6 @@ import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -100,7 +99,7 @@ class Job:
         if schedule is None:
             return {"status": OTHER_SPACE}
         text = str(schedule.func)
-        made = {**asdict(Made.of(schedule)), "text": text}
+        made = {**vars(Made.of(schedule)), "text": text}
         return {**self._built(text, announce, schedule), "made": made}
 
     def _built(

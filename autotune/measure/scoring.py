@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorir import Costs, Target, allows, device_of, parse, program_key
+from tensorir import Costs, PrimFunc, Target, allows, device_of, parse, program_key
 
 if TYPE_CHECKING:
     from autotune.search.state import Scored
@@ -75,7 +75,13 @@ def feature_requests(
 
 def scheduled_program(schedule: Schedule) -> str:
     """The identity of the program that a schedule has made."""
-    return program_key(schedule.func)
+    return _identity(schedule.func)
+
+
+@lru_cache(KEPT)
+def _identity(func: PrimFunc) -> str:
+    """Asked once for the features of a candidate, and again where it is built."""
+    return program_key(func)
 
 
 class Scoring:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autotune.arguments import LARGEST_SEED, check_func, check_names, check_sizes, instance, integer
+from autotune.collecting import collected_seldom
 from autotune.database.database import Database
 from autotune.knobs.space import ScheduleFunction
 from autotune.tuning.budget import TRIALS, Budget
@@ -123,8 +124,8 @@ def _search(session: Session, how: Options, budget: Budget, show: Progress) -> s
     """
     deadline = time.perf_counter() + budget.seconds
     goal = math.inf if budget.trials is None else budget.trials
-    shown = session.func.name, session.trials, budget.trials, session.work
-    with Search(session, how, show.message) as search, show.task(*shown) as task:
+    told = session.func.name, session.trials, budget.trials, session.work
+    with collected_seldom(), Search(session, how, show.message) as search, show.task(*told) as task:
         search.begin(task, several=budget.left(session) > 1)
         while not (ended := budget.reached(session)):
             batch = search.step(task, goal)

@@ -9,8 +9,9 @@ from threading import Event, Thread
 
 import pytest
 
-from autotune import collecting
+from autotune import collecting, tune
 from autotune.collecting import COLLECTED, collected_seldom
+from autotune.examples import make_example
 
 
 @pytest.fixture(autouse=True)
@@ -103,3 +104,17 @@ def test_nothing_is_done_where_looking_is_switched_off() -> None:
     with collected_seldom():
         _rings(2_000)
     assert gc.get_count()[0] > 1_000
+
+
+def test_searches_look_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def begin(*args: object, **options: object) -> None:
+        seen.append(gc.get_threshold()[0])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("autotune.tuning.search.Search.begin", begin)
+    gc.set_threshold(700, 11, 12)
+    with pytest.raises(KeyboardInterrupt):
+        tune(make_example("matmul", {"m": 16, "n": 16, "k": 16}), database=None, progress=False)
+    assert seen == [COLLECTED] and gc.get_threshold() == (700, 11, 12)

@@ -11,6 +11,7 @@ import pytest
 from autotune.cost_model import make_cost_model
 from autotune.measure import Measurer
 from autotune.measure.builders import Waiting
+from autotune.measure.design import Made
 from autotune.measure.process import Reply
 from autotune.measure.scoring import Scoring, outline, scheduled_program, wanted_features
 from autotune.rules import default_candidates, make_space
@@ -71,6 +72,20 @@ def test_workers_know_the_space_of_other_costs(measurer):
     with pytest.warns(UserWarning, match="workers know other schedules"):
         assert measurer.features(candidates, "mixed", outline(space, TARGET)) is None
     assert measurer.features(candidates, "mixed", outline(space, TARGET), costs) is not None
+
+
+def test_a_worker_finds_the_identity_of_a_program_once(monkeypatch):
+    """For its features, and where it is built."""
+    asked = []
+    monkeypatch.setattr(
+        "autotune.measure.scoring.program_key", lambda func: str(asked.append(func))
+    )
+    space = make_space(linear(), device_of(TARGET))
+    first, other = (
+        space.build(c) for c in (default_candidates(space)[0], space.sample(random.Random(1)))
+    )
+    assert scheduled_program(first) == Made.of(first).program and asked == [first.func]
+    assert scheduled_program(other) and asked == [first.func, other.func]
 
 
 def test_workers_are_renewed_for_what_they_build_alone():
