@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tensorir.analysis.found_again import found_again
 from tensorir.passes.carry_elements import carry_elements
+from tensorir.passes.conditions.first_of_equals import first_of_equals
 from tensorir.passes.conditions.hoist_conditions import hoist_conditions
 from tensorir.passes.conditions.implied_conditions import implied_conditions
 from tensorir.passes.conditions.join_branches import join_branches
@@ -42,6 +43,7 @@ def cpu_passes(target: Target) -> list[tuple[str, Pass]]:
     return [
         ("found_again", found_again),
         ("overwrite_states", overwrite_states),
+        ("first_of_equals", first_of_equals),
         ("lower_init", lower_init),
         ("lower_prefetch", lower_prefetch),
         ("spread_prefetch", spread_prefetch),

@@ -11,7 +11,7 @@ from backends.c.emit.division import by_constant
 from backends.c.emit.masks import MaskEmitter, is_mask
 from backends.c.emit.native import Native, merged
 from backends.c.emit.vector_math import vector_helper
-from backends.emit.expressions import ATOM, OR, TERNARY, UNARY, Text
+from backends.emit.expressions import ADD, ATOM, OR, TERNARY, UNARY, Text
 from backends.math.forms import by_mask
 from backends.math.helpers import find_helper
 from tensorir import (
@@ -30,6 +30,7 @@ from tensorir import (
     Shuffle,
     Target,
     Var,
+    cast,
     int_value,
 )
 from tensorir import dtype as dt
@@ -136,7 +137,21 @@ class VectorEmitter(MaskEmitter):
             f"{self.inline} {vector} {name}({element} base, {element} step) {{\n"
             f"    return base + step * {steps};\n}}",
         )
-        return f"{name}({self.expr(e.base)}, {self.expr(e.stride)})", ATOM
+        base, beyond = self.parted(e.base)
+        text = f"{name}({self.expr(base)}, {self.expr(e.stride)})"
+        return (f"{text} + {beyond}", ADD) if beyond else (text, ATOM)
+
+    def parted(self, base: Expr) -> tuple[Expr, int]:
+        """Where lanes begin, and a number that is added to all of them: what begins at several
+        numbers from one place has the place in all lanes once."""
+        inner = base.a if isinstance(base, Cast) and dt.is_int(base.a.dtype) else base
+        by = inner.b if isinstance(inner, BinOp) and inner.op == "+" else None
+        if {base, inner} & set(self.named) or not isinstance(by, Const):
+            return base, 0
+        assert isinstance(inner, BinOp)
+        most = dt.int_limits(base.dtype)[1]
+        fits = 0 < by.value <= most and dt.bits(base.dtype) >= 32
+        return (cast(base.dtype, inner.a), int(by.value)) if fits else (base, 0)
 
     def shuffle(self, e: Shuffle) -> Text:
         """A helper for each order of the lanes; the builtin is in clang and in gcc from 12 on."""

@@ -15,7 +15,7 @@ from tensorir.func import PrimFunc
 from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.rewriting import with_body
 from tensorir.passes.vectors.masked_tails import REGISTERS, lanes_between
-from tensorir.passes.vectors.strided_loads import LEAST
+from tensorir.passes.vectors.strides import LEAST
 from tensorir.stmt import If, Stmt
 from tensorir.vector_expr import Broadcast, Ramp, Shuffle
 from tensorir.visit import map_children, map_loads, map_own_exprs

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from tensorir import dtype as dt
-from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
-from tensorir.expr import BinOp, Const, Expr, Load, Select, int_value
+from tensorir.expr import Const, Expr, Load, Select, int_value
 from tensorir.func import PrimFunc
 from tensorir.names import Names
 from tensorir.passes.rewriting import with_body
 from tensorir.passes.vectors.masked_tails import lanes_between
-from tensorir.stmt import Alloc, Seq, Stmt, Store, replace, seq
+from tensorir.passes.vectors.strides import filling, interleaved, place_of, step_of
+from tensorir.stmt import Alloc, Let, Seq, Stmt, Store, replace, seq
 from tensorir.vector_expr import Ramp, Shuffle
 from tensorir.visit import (
     certain_loads,
-    loads,
+    child_stmts,
     map_children,
     map_own_exprs,
     stmt_exprs,
@@ -24,12 +24,6 @@ from tensorir.visit import (
     walk,
     walk_exprs,
 )
-
-LEAST = 4
-"""Vectors of fewer lanes are gathered as fast."""
-
-MOST_STRIDE = 8
-"""Elements further apart than this are gathered: it would take that many vectors to hold them."""
 
 FREE_BITS = 512
 """Vectors of which one instruction chooses any lanes of two (vpermt2 of AVX-512); of shorter ones
@@ -40,6 +34,12 @@ Span = tuple[Load, tuple[int, ...]]
 """Loads of one stride that lie in the same vectors of neighbours: the first of them, and how many
 elements further on each begins."""
 
+Spans = Mapping[Load, tuple[Span, int]]
+"""Those of loads that share vectors, with how far each is from the first one."""
+
+STRAIGHT = (Alloc, Let)
+"""Statements whose bodies run whenever they do."""
+
 Piece = tuple[Expr, tuple[int, ...]]
 """A vector, and the place of the element in each of its lanes, as far as one is wanted."""
 
@@ -47,7 +47,7 @@ Piece = tuple[Expr, tuple[int, ...]]
 def _starts(span: Span) -> list[int]:
     """Where the vectors begin. The last one ends with the last element that is wanted."""
     first, offsets = span
-    count, step = dt.lanes(first.dtype), _step(first.indices)
+    count, step = dt.lanes(first.dtype), step_of(first.indices)
     end = (count - 1) * step + offsets[-1] + 1
     return [min(n * count, end - count) for n in range(step)]
 
@@ -56,7 +56,7 @@ def _pays(span: Span, free: bool) -> bool:
     """Whether vectors and shuffles are not more instructions than there are elements. Shuffles
     that take every other element are one (pack, unpack), others if they are `free`."""
     first, offsets = span
-    step, each = _step(first.indices), 1 if free else 2 if dt.bits(first.dtype) >= 32 else 3
+    step, each = step_of(first.indices), 1 if free else 2 if dt.bits(first.dtype) >= 32 else 3
     return step + shuffles(step, offsets, each) <= len(offsets) * dt.lanes(first.dtype)
 
 
@@ -85,21 +85,21 @@ def strided_loads(func: PrimFunc, vector_bits: int = 128) -> PrimFunc:
                                                    0, 3, 6, 3), A[ramp(i + 6, 1, 4)], 0, 1, 2, 7)
 
     The last vector ends with the last element that is wanted, so nothing is read that lies
-    outside of what was; loads of consecutive stores that lie in the same vectors share these, and
-    those of an even stride the shuffles that halve it. The other way round, stores that fill a
-    piece of memory are those of its vectors, for which lanes of theirs are interleaved, where
-    vectors have FREE_BITS. Requires that vectorize and unroll ran.
+    outside of what was; loads that lie in the same vectors, and are made under the same conditions,
+    share these, and those of an even stride the shuffles that halve it. The other way round, stores
+    that fill a piece of memory are those of its vectors, for which lanes of theirs are interleaved,
+    where vectors have FREE_BITS. Requires that vectorize and unroll ran.
     """
     free = vector_bits >= FREE_BITS
     stores = (s for s in walk(func.body) if isinstance(s, Store)) if free else ()
     roots = [e for stmt in walk(func.body) for e in stmt_exprs(stmt) if e.has_loads]
     seen = set[Expr]()
-    if any(_step(store.indices) for store in stores) or any(
+    if any(step_of(store.indices) for store in stores) or any(
         isinstance(e, Load) and _strided(e) for r in roots for e in walk_exprs(r, seen)
     ):
         taken = {s.buffer.name for s in walk(func.body) if isinstance(s, Alloc)}
         names = Names({*taken, *(b.name for b in func.params)})
-        return with_body(func, _Neighbours(free, names).stmt(func.body))
+        return with_body(func, _Neighbours(free, names).region(func.body))
     return func
 
 
@@ -109,34 +109,41 @@ class _Neighbours:
     def __init__(self, free: bool, names: Names) -> None:
         self.free, self.names = free, names
 
-    def stmt(self, stmt: Stmt) -> Stmt:
+    def region(self, stmt: Stmt) -> Stmt:
+        """What runs as a whole or not at all, but for the loops and branches in it."""
+        return self.stmt(stmt, _spans(_exprs(stmt)))
+
+    def stmt(self, stmt: Stmt, spans: Spans) -> Stmt:
         if isinstance(stmt, Store):
-            return self.rewritten([stmt])[0]
+            return self.rewritten([stmt], spans)[0]
         if not isinstance(stmt, Seq):
-            return map_children(map_own_exprs(stmt, lambda e: self.split(e, {})), self.stmt)
+            inside = isinstance(stmt, STRAIGHT)
+            own = map_own_exprs(stmt, lambda e: self.split(e, spans if inside else {}))
+            below = (lambda child: self.stmt(child, spans)) if inside else self.region
+            return map_children(own, below)
         found: list[Stmt] = []
         run: list[Store] = []
         for child in stmt.stmts:
             if isinstance(child, Store):
                 run.append(child)
                 continue
-            found += [*self.rewritten(run), self.stmt(child)]
+            found += [*self.rewritten(run, spans), self.stmt(child, spans)]
             run = []
-        found += self.rewritten(run)
+        found += self.rewritten(run, spans)
         same = len(found) == len(stmt.stmts) and all(a is b for a, b in zip(found, stmt.stmts))
         return stmt if same else seq(*found)
 
-    def rewritten(self, run: Sequence[Store]) -> list[Stmt]:
-        spans, found, n = _spans(run), list[Stmt](), 0
+    def rewritten(self, run: Sequence[Store], spans: Spans) -> list[Stmt]:
+        found, n = list[Stmt](), 0
         while n < len(run):
-            step = _filling(run[n:]) if self.free else 0
+            step = filling(run[n:]) if self.free else 0
             own = run[n : n + max(1, step)]
             mine = [map_own_exprs(s, lambda e: self.split(e, spans)) for s in own]
             found += self.filled([s for s in mine if isinstance(s, Store)]) if step else mine
             n += len(mine)
         return found
 
-    def split(self, e: Expr, spans: dict[Load, tuple[Span, int]]) -> Expr:
+    def split(self, e: Expr, spans: Spans) -> Expr:
         def rule(node: Expr) -> Expr | None:
             if not isinstance(node, Load) or not _strided(node):
                 return None
@@ -147,7 +154,7 @@ class _Neighbours:
 
     def filled(self, stores: Sequence[Store]) -> list[Stmt]:
         """Stores that fill a piece of memory, as those of its vectors."""
-        stores = sorted(stores, key=lambda store: _place(store.indices)[1])
+        stores = sorted(stores, key=lambda store: place_of(store.indices)[1])
         buffer, index = stores[0].buffer, stores[0].indices[0]
         assert isinstance(index, Ramp)
         lanes, one = index.lanes, Const(1, dt.INDEX)
@@ -164,70 +171,15 @@ class _Neighbours:
         return [Alloc(parts, seq(*before, *after))]
 
 
-def _filling(run: Sequence[Store]) -> int:
-    """How many stores from the first one on fill a piece of memory together, each every so many
-    elements of it, and read nothing of it; 0 for none."""
-    first, step = run[0], _step(run[0].indices)
-    mine, lanes = run[:step], dt.lanes(run[0].indices[0].dtype)
-    alike = all(
-        store.buffer is first.buffer
-        and _step(store.indices) == step
-        and dt.lanes(store.indices[0].dtype) == lanes
-        and not any(load.buffer is first.buffer for load in loads(store.value))
-        for store in mine
-    )
-    if len(mine) < max(2, step) or not alike or dt.is_bool(first.buffer.dtype):
-        return 0
-    places = [_place(store.indices) for store in mine]
-    base, low = min(places, key=lambda place: place[1])
-    return step if set(places) == {(base, low + n) for n in range(step)} else 0
-
-
-def interleaved(rows: Sequence[Sequence[Expr]]) -> list[Expr]:
-    """The vectors of a sequence of which each row, of as many vectors, has every so many elements:
-    rows that are half of all apart are interleaved until their number is odd."""
-    half, lanes = len(rows) // 2, dt.lanes(rows[0][0].dtype)
-    if len(rows) == 1:
-        return list(rows[0])
-    if len(rows) % 2 == 0:
-        return interleaved([
-            [
-                Shuffle(a, b, tuple(n // 2 + start + n % 2 * lanes for n in range(lanes)))
-                for a, b in zip(rows[row], rows[row + half])
-                for start in (0, lanes // 2)
-            ]
-            for row in range(half)
-        ])
-    found: list[Expr] = []
-    for vectors in zip(*rows):
-        for start in range(0, len(rows) * lanes, lanes):
-            made, places = vectors[0], [divmod(start + n, len(rows)) for n in range(lanes)]
-            for row, vector in enumerate(vectors[1:], 1):
-                old = [place if row == 1 else n for n, (place, _) in enumerate(places)]
-                chosen = [lanes + p if r == row else o for o, (p, r) in zip(old, places)]
-                made = Shuffle(made, vector, tuple(chosen))
-            found.append(made)
-    return found
-
-
 def _strided(load: Load) -> bool:
     known = dt.lanes(load.buffer.dtype) == 1 and not dt.is_bool(load.dtype)
-    return known and _step(load.indices) > 0
-
-
-def _step(indices: Sequence[Expr]) -> int:
-    """How far apart neighbours of a vector of elements lie, where that is near; else 0."""
-    index = indices[0]
-    if len(indices) != 1 or not isinstance(index, Ramp) or index.lanes < LEAST or index.lanes % 2:
-        return 0
-    step = int_value(index.stride) or 0
-    return step if 2 <= step <= min(MOST_STRIDE, index.lanes) else 0
+    return known and step_of(load.indices) > 0
 
 
 def _picked(span: Span, offset: int) -> Expr:
     """The elements of the load that begins `offset` elements further on than the first one."""
     first, _ = span
-    count, step, apart = dt.lanes(first.dtype), _step(first.indices), 1
+    count, step, apart = dt.lanes(first.dtype), step_of(first.indices), 1
     pieces: list[Piece] = [
         (_vector(first, start), tuple(range(start, start + count))) for start in _starts(span)
     ]
@@ -282,17 +234,24 @@ def _vector(load: Load, offset: int) -> Load:
     return Load(load.buffer, (Ramp(index.base + offset, one, index.lanes),))
 
 
-def _spans(run: Sequence[Store]) -> dict[Load, tuple[Span, int]]:
-    """Of loads that are made whatever the conditions, those that share vectors, with how far each
-    is from the first one."""
+def _exprs(stmt: Stmt) -> Iterator[Expr]:
+    """What a statement computes, whatever the conditions."""
+    if isinstance(stmt, (Store, Let)):
+        yield from stmt_exprs(stmt)
+    if isinstance(stmt, (Seq, *STRAIGHT)):
+        for child in child_stmts(stmt):
+            yield from _exprs(child)
+
+
+def _spans(exprs: Iterable[Expr]) -> Spans:
+    """Of loads that are made whatever the conditions, those that share vectors."""
     places: dict[tuple[object, Expr, int, int], dict[int, Load]] = {}
-    for store in run:
-        for root in (*store.indices, store.value):
-            for load in certain_loads(root):
-                if _strided(load):
-                    base, offset = _place(load.indices)
-                    key = (load.buffer, base, _step(load.indices), dt.lanes(load.dtype))
-                    places.setdefault(key, {})[offset] = load
+    for root in exprs:
+        for load in certain_loads(root):
+            if _strided(load):
+                base, offset = place_of(load.indices)
+                key = (load.buffer, base, step_of(load.indices), dt.lanes(load.dtype))
+                places.setdefault(key, {})[offset] = load
     found: dict[Load, tuple[Span, int]] = {}
     for (_, _, step, _), members in places.items():
         rest = sorted(members)
@@ -302,16 +261,3 @@ def _spans(run: Sequence[Store]) -> dict[Load, tuple[Span, int]]:
             found |= {members[n]: (span, n - near[0]) for n in near}
             rest = rest[len(near) :]
     return found
-
-
-def _place(indices: Sequence[Expr]) -> tuple[Expr, int]:
-    """Where a vector begins: a variable part, and a constant."""
-    index = indices[0]
-    assert isinstance(index, Ramp)
-    base = Analyzer().simplify(index.base)
-    if isinstance(base, BinOp) and base.op in ("+", "-"):
-        constant = int_value(base.b)
-        if constant is not None:
-            return base.a, constant if base.op == "+" else -constant
-    constant = int_value(base)
-    return (base, 0) if constant is None else (Const(0, base.dtype), constant)

@@ -19,7 +19,8 @@ from tensorir.names import Names
 from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.rewriting import replace_exprs, with_body
 from tensorir.passes.vectors.pad_rows import ROWS
-from tensorir.passes.vectors.strided_loads import FREE_BITS, MOST_STRIDE, shuffles
+from tensorir.passes.vectors.strided_loads import FREE_BITS, shuffles
+from tensorir.passes.vectors.strides import MOST_STRIDE
 from tensorir.passes.vectors.transpose_network import Row, network
 from tensorir.stmt import Alloc, For, ForKind, Seq, Stmt, Store, replace, seq
 from tensorir.vector_expr import Ramp, Shuffle
