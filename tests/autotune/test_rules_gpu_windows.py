@@ -137,7 +137,7 @@ def test_any_windows_are_right_without_races(name, cache):
 @pytest.mark.parametrize(("step", "shape"), [(2, (2, 3, 37, 77)), (1, (1, 2, 21, 67))])
 def test_copies_begin_where_sectors_do(step, shape, cache):
     """Of rows that begin within one, as far as elements are that neighbours skip."""
-    func, sectors = program(lambda x: ops.max_pool2d(x, 3, step), shape), []
+    func, sectors = program(lambda x: ops.max_pool2d(x, 3, step, 1), shape), []
     given = np.random.default_rng(0).integers(-4, 5, shape).astype("float32")
     (plan,) = choose(func, DEVICE, None, ()).sketch.plans
     for way in (False, True):
@@ -206,13 +206,38 @@ def test_boxes_hold_what_they_were_taken_to_and_else_are_refused():
     assert not len(sch.trace)
 
 
-@pytest.mark.parametrize("parts", [2, 3, 4])
-def test_parts_of_rows_begin_far_apart_in_the_banks(parts):
-    factor, offset = gpu.row_pitch(True, parts)
-    assert factor == Gpu.banks
-    begins = sorted(n * offset % Gpu.banks for n in range(parts))
-    ends = [*begins[1:], begins[0] + Gpu.banks]
-    assert min(end - begin for begin, end in zip(begins, ends)) >= Gpu.banks // (parts + 1)
+DEPTHWISE = {
+    "seven pixels": ((32, 256, 7, 7), 3, 1, "NCHW"),
+    "a stride": ((32, 64, 28, 28), 3, 2, "NCHW"),
+    "two pixels": ((59, 7, 14, 2), 2, 2, "NCHW"),
+    "few channels, last": ((35, 30, 54, 5), 3, 2, "NHWC"),
+}
+
+
+@pytest.mark.parametrize("name", DEPTHWISE)
+def test_lanes_that_read_several_rows_meet_in_few_banks(name):
+    """Rows of seven and their surroundings lay nine words apart, of which four meet in banks; what
+    is left is of the lanes that copy."""
+    shape, size, stride, layout = DEPTHWISE[name]
+    weights = (shape[1], 1, size, size) if layout == "NCHW" else (size, size, 1, shape[3])
+
+    def depthwise(x, w):
+        return ops.depthwise_conv2d(x, w, stride=stride, padding=size // 2, layout=layout)
+
+    (work,) = works_of(default_schedule(program(depthwise, shape, weights), EMULATOR).func, DEVICE)
+    assert work.wavefronts <= 1.3 * work.free
+
+
+@pytest.mark.parametrize("shape", [(52, 113, 17, 29), (99, 113, 21, 13)])
+def test_rows_of_pixels_with_few_channels_are_fetched_as_one(shape):
+    """Of 29 channels a warp had one pixel at once, whose sectors are another one's too."""
+
+    def depthwise(x, w):
+        return ops.depthwise_conv2d(x, w, stride=3, layout="NHWC")
+
+    func = program(depthwise, shape, (3, 3, 1, shape[-1]))
+    (work,) = works_of(default_schedule(func, EMULATOR).func, DEVICE)
+    assert work.sectors <= 1.15 * least_transactions(func, {})
 
 
 @pytest.mark.parametrize("channels", [61, 121])

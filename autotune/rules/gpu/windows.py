@@ -90,9 +90,6 @@ class Surroundings:
         side = self.sides[-1]
         read, parts = side.read(box[-1]), max(1, side.step)
         row = ceil(read / parts)
-        near = self.near == len(self.sides) - 1
-        factor, offset = library.gpu.row_pitch(near, parts, row) or (1, 0)
-        row += (offset - row) % factor
         return self.elements(box) // read * parts * row * self.item * self.arrays
 
     def over(self, box: Sequence[int]) -> float:
@@ -100,8 +97,10 @@ class Surroundings:
         a sector of memory."""
         near, within = self.sides[self.near], self.within[0]
         row, reach = near.read(box[self.near]), near.reach > 0
-        whole = box[self.near] == near.extent and not reach and not within
-        begun = row if whole else self.in_sectors(row, within)
+        whole = box[self.near] == near.extent and not reach
+        if whole and self.near == len(box) - 1 > 0 and box[-2] == self.sides[-2].extent:
+            row *= self.sides[-2].read(box[-2])  # rows lie side by side
+        begun = row if whole and not within else self.in_sectors(row, within)
         begun += (self.sector - 1) * (reach and not within)
         own = prod(count * max(1, side.step) for side, count in zip(self.sides, box))
         return self.elements(box) / row * begun / own
@@ -196,13 +195,16 @@ def windows_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
         if around is None:
             continue
         rooms = [(t, min(room, gpu.shared_most // 2)) for t, room in ROOM]
-        tiles = tuple(dict.fromkeys(tile_of(around, *room) for room in rooms))
-        (*_, beside), _ = tiles[-1]
+        large = tuple(dict.fromkeys(tile_of(around, *room) for room in rooms))
+        enough = gpu.multiprocessors
+        small = [tile_of(around, *room, enough=enough) for room in rooms]
+        (*_, beside), _ = small[-1]
         if beside < gpu.warp <= around.sides[-1].extent:
-            tiles = (*tiles, tile_of(around, *rooms[-1], gpu.warp))
+            small.append(tile_of(around, *rooms[-1], gpu.warp, enough))
+        tiles = tuple(dict.fromkeys((*large, *small)))
         if not around.pays(tiles[0]):
             return []
-        whole = [tile for tile in tiles if around.within[1] and around.has_rows(tile)]
+        whole = [tile for tile in large if around.within[1] and around.has_rows(tile)]
         first, left = list(tiles), list[Tile]()
         if not whole:  # whose results formulas know as they are stored by threads
             bytes_moved = moved(sch, group.blocks)
@@ -258,7 +260,9 @@ def surroundings(block: Block, odd: Collection[str] = ()) -> Surroundings | None
         if all(side.step for side in sides) and any(side.reach for side in sides):
             kind = mine[0].buffer.dtype
             many = len(places) * terms
-            within = name in odd, any(a.buffer.name in odd for a in found if a.is_write)
+            row, rows = sides[-1].extent, prod(side.extent for side in sides[:-1])
+            kind_stored = next(a.buffer.dtype for a in found if a.is_write)
+            within = name in odd, rows > 1 and row % library.gpu.in_sector(kind_stored) > 0
             read.append(Surroundings(sides, near, kind, many, 1, block.is_reduction, within))
     best = max(read, key=lambda each: each.places, default=None)
     if best is None or not all(side.extent for side in best.sides):
@@ -295,11 +299,12 @@ def _sides(
     return tuple(Side(size(extents[var]), steps[var], reach[var]) for var in order), near
 
 
-def tile_of(around: Surroundings, threads: int, room: int, run: int = 1) -> Tile:
+def tile_of(around: Surroundings, threads: int, room: int, run: int = 1, enough: int = 1) -> Tile:
     """The box that reads least beside what is its own, of those that there is room for and that
-    have a `run` of neighbours, and how threads share it: lanes in several rows may meet in banks
-    where those of one do not."""
+    have a `run` of neighbours, `enough` of them if threads have elements all the same, and how
+    threads share it: lanes in several rows may meet in banks where those of one do not."""
     sides = around.sides
+    most = max(threads, prod(side.extent for side in sides) // enough)
     box = [1] * len(sides)
     for n in {around.near, len(sides) - 1}:
         box[n] = min(around.sector, sides[n].extent)
@@ -308,7 +313,7 @@ def tile_of(around: Surroundings, threads: int, room: int, run: int = 1) -> Tile
         least, best = around.cost(box), None
         for n in reversed(range(len(sides))):
             larger = [*box[:n], _larger(box[n], sides[n].extent), *box[n + 1 :]]
-            if larger == box or around.held(larger) > room:
+            if larger == box or around.held(larger) > room or prod(larger) > most:
                 continue
             cost = around.cost(larger)
             if cost < 0.999 * least or (best is None and prod(box) < LEAST * threads):

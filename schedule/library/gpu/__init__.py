@@ -21,7 +21,7 @@ from schedule.library.gpu.tile_plan import Cut, TilePlan
 from schedule.library.gpu.tiles import asked_together, make_tiles, room_for_fetched, words
 from schedule.library.gpu.transpose import Transpose, transpose, turned_rows
 from schedule.library.gpu.whole import Whole, whole
-from schedule.library.gpu.windows import Windows, row_pitch, shared_reads, windows
+from schedule.library.gpu.windows import Windows, shared_reads, windows
 
 __all__ = [
     "Boxes",
@@ -60,7 +60,6 @@ __all__ = [
     "realigned",
     "recurrence",
     "room_for_fetched",
-    "row_pitch",
     "rows",
     "same_rows",
     "scan",

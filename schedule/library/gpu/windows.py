@@ -9,21 +9,35 @@ from typing import NamedTuple
 from schedule.analysis.uses import accesses, written
 from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
+from schedule.library.contraction.find import flat_index
 from schedule.library.contraction.places import own_loops
 from schedule.library.gpu.cooperative_fetch import split_for_threads
 from schedule.library.gpu.elementwise import axes_of
+from schedule.library.gpu.memory.banks import pitch_of_boxes
 from schedule.library.gpu.memory.sectors import from_sectors, write_from_sectors
 from schedule.library.gpu.steps import (
     bind_kernel,
     fuse_for_blocks,
     in_memory,
     in_order_of_reads,
-    last_axis,
     write_out,
 )
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
-from tensorir import Analyzer, Block, Buffer, Expr, Gpu, IterKind, checked, slope, variables
+from tensorir import (
+    Analyzer,
+    Block,
+    Buffer,
+    Expr,
+    Gpu,
+    IterKind,
+    Load,
+    checked,
+    dtype,
+    int_value,
+    slope,
+    variables,
+)
 
 WRITTEN_OUT = 64
 """Terms of a thread that are written out, at most."""
@@ -85,6 +99,11 @@ class _Windows:
     ) -> None:  # fmt: skip
         self.sch, self.block, self.threads, self.own = sch, block, threads, own
         self.sectors, self.results = sectors, results
+        self.read: dict[str, tuple[int, int, list[list[int]]]] = {}
+        """Of each copy the dimension that neighbours in the result read along, and how far apart,
+        and `steps`."""
+        self.asked: dict[str, int] = {}
+        """Elements of each copy that a thread reads."""
 
     def schedule(self, epilogue: str | None, padding: Sequence[str]) -> Windows:
         sch, block = self.sch, self.block
@@ -115,9 +134,7 @@ class _Windows:
         shared = [self.fetch(copy) for copy in copies]
         if out is not None:
             sch.reverse_compute_at(out, grid[-1])
-            shared.append(
-                sch.fuse(*write_from_sectors(sch, out, self.threads_at_once // Gpu.warp))
-            )
+            shared.append(sch.fuse(*write_from_sectors(sch, out, self.threads_at_once // Gpu.warp)))
         grid = fuse_for_blocks(sch, grid)
         loop = bind_kernel(sch, grid, {"threadIdx.x": [thread, *shared]})
         return Windows(tuple(copies), loop)
@@ -136,15 +153,13 @@ class _Windows:
         (made,) = written(sch.state.block(copy))
         dims = [f"d{n}" for n in range(made.ndim)]
         at, step = self.near(made)
-        near, last = at == last_axis(made), dims.pop(at)
+        self.read[copy] = at, step, self.steps(made)
+        last = dims.pop(at)
         parts = [last] if step == 1 else [f"{last} % {step}", f"{last} // {step}"]
         if at < made.ndim - 1 or step > 1:
             names = ", ".join(f"d{n}" for n in range(made.ndim))
             index_map = f"{names}: {', '.join([*dims, *parts])}"
             sch.transform_layout(copy, made.name, index_map, None if step == 1 else 0)
-        if rows := row_pitch(near, step):
-            parted = made.ndim - (1 if near else 2)  # into parts, which are a dimension more
-            sch.storage_align(copy, made.name, parted, *rows)
         return copy
 
     def near(self, made: Buffer) -> tuple[int, int]:
@@ -158,6 +173,43 @@ class _Windows:
                 if near in variables(index):
                     return at, abs(slope(index, near, analyzer) or 1)
         return made.ndim - 1, 1
+
+    def steps(self, made: Buffer) -> list[list[int]]:
+        """How far apart threads read that are neighbours along each axis of the result, in each
+        dimension of an array."""
+        node = self.sch.state.block(self.block)
+        order = next(in_memory(a) for a in accesses(node) if a.is_write)
+        indices = next(a.indices for a in accesses(node) if a.buffer is made)
+        analyzer = Analyzer({it.var: it.extent for it in node.iters})
+        own = [*self.own[:-1], 1]  # pieces of a row are far apart
+        return [
+            [
+                abs(slope(i, v, analyzer) or 0) * n if v in variables(i) else 0
+                for v, n in zip(order, own)
+            ]
+            for i in indices
+        ]
+
+    def keep_apart(self, copy: str, rows: Sequence[LoopRef]) -> None:
+        """Lay rows of a copy out, by loops over it in the order of memory, so far apart that lanes
+        which read or copy several meet in few banks."""
+        sch, (at, step, steps) = self.sch, self.read[copy]
+        stored = next(a for a in accesses(sch.state.block(copy)) if a.is_write)
+        made, dims = stored.buffer, [variables(index) for index in stored.in_loops()]
+        places = [
+            next((n for n, used in enumerate(dims) if sch.state.loop(x).var in used), 0)
+            for x in rows
+        ]
+        extents = [1] * made.ndim
+        for loop, dim in zip(rows, places):
+            extents[dim] *= self.length([loop])
+        often = self.asked[copy] * self.threads_at_once / prod(extents)
+        pitch = pitch_of_boxes(
+            tuple(extents), tuple(places), tuple(self.threads), tuple(map(tuple, steps)),
+            (at, step), dtype.itemsize(made.dtype), often,
+        )  # fmt: skip
+        if pitch is not None:
+            sch.storage_align(copy, made.name, *pitch)
 
     def cut(self, last: str) -> tuple[list[LoopRef], list[LoopRef], list[LoopRef]]:
         """The loops over boxes, over threads and over the elements of a thread, those of a row
@@ -205,6 +257,7 @@ class _Windows:
         used = self.length([*own, *own_loops(sch, self.block)])
         count = self.length(loops)
         if count <= min(Gpu.most_held, used - 1):
+            self.asked[copy] = count * self.length(around[1:])
             write_out(sch, loops)
             return
         sch.undo(len(sch.trace) - start)
@@ -212,27 +265,33 @@ class _Windows:
             outer, own[0] = sch.split(own[0], [None, ceil(self.length(own[:1]) / 2)])
             around.append(outer)
             self.hold(copy, around, own)
+            return
+        self.asked[copy] = used * self.length(around[1:])
 
     def fetch(self, copy: str) -> LoopRef:
         """The loop over threads of a copy: warps take rows, or what fills a warp of several, so
         that no two of them meet in the banks; else threads take elements as they come."""
         sch, warps = self.sch, self.threads_at_once // Gpu.warp
         in_order_of_reads(sch, copy)
-        rows = own_loops(sch, copy)
+        self.keep_apart(copy, own_loops(sch, copy))
+        every = own_loops(sch, copy)
+        rows = self.side_by_side(copy, every)
+        begun = self.sectors and len(rows) == len(every)
+        if self.sectors and not begun and 2 * self.length(rows[-1:]) >= self.threads_at_once:
+            row = from_sectors(sch, copy, rows.pop())  # which all threads share
+            part, thread = sch.split(row, [None, self.threads_at_once])
+            write_out(sch, [*rows, part])
+            return thread
         side = max(1, Gpu.warp // self.length(rows[-1:]))
         whole = side == 1 or self.length(rows[-1:]) * side == Gpu.warp
         if not whole or self.length(rows[: -min(side, 2)]) < warps or len(rows) <= min(side, 2):
             part, thread = split_for_threads(sch, copy, [self.threads_at_once], 1)
             sch.unroll(part)
             return thread
-        (made,) = written(sch.state.block(copy))
-        pitch = row_pitch(True, 1, self.length(rows[-1:]), self.threads[-1])
-        if pitch and made.name not in sch.func.attrs.get("align", {}):
-            sch.storage_align(copy, made.name, -2, *pitch)
         lanes = [rows.pop()] if side > 1 else []
         row = rows.pop()
         near = side if lanes else Gpu.warp
-        if self.sectors and self.length([row]) > near:  # else each row would take a turn more
+        if begun and self.length([row]) > near:  # else each row would take a turn more
             row = from_sectors(sch, copy, row)
         part, lane = sch.split(row, [None, near])
         serial, shared = list[LoopRef](), list[LoopRef]()
@@ -244,6 +303,28 @@ class _Windows:
         sch.reorder(*serial, *shared, lane, *lanes)
         write_out(sch, serial)
         return sch.fuse(*shared, lane, *lanes)
+
+    def side_by_side(self, copy: str, rows: Sequence[LoopRef]) -> list[LoopRef]:
+        """The loops of a copy, as one for two whole dimensions side by side in memory of which the
+        last one fills no warps, such as all channels of all pixels of a row."""
+        sch, rows = self.sch, [*rows]
+        use = max(
+            (a for a in accesses(sch.state.block(copy)) if not a.is_write),
+            key=lambda a: len({v for i in a.indices for v in variables(i)}), default=None,
+        )  # fmt: skip
+        at, step, steps = self.read[copy]
+        if use is None or (step > 1 and at == len(steps) - 1):
+            return rows  # of parts that lie apart lanes are to have as many each
+        flat = flat_index(Load(use.buffer, use.in_loops()))
+        analyzer = sch.state.analyzer(sch.state.loops_around(copy))
+        along = [slope(flat, sch.state.loop(loop).var, analyzer) for loop in rows]
+        length, beside = self.length(rows[-1:]), len(use.buffer.shape) - 2
+        whole = beside >= 0 and self.length(rows[-2:-1]) >= (
+            int_value(use.buffer.shape[beside]) or 1
+        )
+        if length % Gpu.warp and along[-2:] == [length, 1] and whole:
+            rows[-2:] = [sch.fuse(*rows[-2:])]
+        return rows
 
     def of_rows(self, rows: Sequence[LoopRef], warps: int) -> list[int]:
         """How many warps share each of one or two loops, so that few are idle."""
@@ -262,21 +343,6 @@ class _Windows:
         """The iterations of some loops; of symbolic ones many."""
         known = [self.sch.state.loop(loop).const_extent for loop in loops]
         return prod(1 << 20 if extent is None else extent for extent in known)
-
-
-def row_pitch(near: bool, parts: int, length: int = 0, threads: int = 0) -> tuple[int, int] | None:
-    """How far apart rows of a box begin in shared memory, so that lanes that copy or read several
-    meet in no bank: the factor and the offset of `storage_align`; None where they lie as they come.
-
-    near     whether neighbours in the result read along rows
-    parts    into which a row is divided: what these neighbours skip, each part a row of its own
-    length   of a row, and the threads along it
-    """
-    if not near:
-        return 2, 1
-    if parts > 1:
-        return Gpu.banks, -(-Gpu.banks // parts)
-    return (Gpu.banks, threads % Gpu.banks) if 2 * length > Gpu.warp else None
 
 
 def shared_reads(node: Block) -> list[str]:

@@ -96,9 +96,42 @@ def _weights(extents: Sequence[int], pitch: Pitch | None = None) -> Places:
     return np.array(found, np.int64)
 
 
-def tile_weights(
-    extents: Sequence[int], apart: int, factor: int, offsets: Sequence[int]
-) -> Places:
+@lru_cache(maxsize=TILES)
+def pitch_of_boxes(
+    extents: tuple[int, ...], order: tuple[int, ...], threads: tuple[int, ...],
+    steps: tuple[tuple[int, ...], ...], near: tuple[int, int], item: int, read_often: float,
+) -> Pitch | None:  # fmt: skip
+    """The pitch of a box of an array with which lanes meet in the fewest banks; None where that of
+    its extents is as good.
+
+    extents  as it lies in shared memory
+    order    its dimensions in the order in which threads copy them
+    threads  of a block along each axis of the result
+    steps    between them in each dimension of the array
+    near     the one that is behind all others in shared memory, and parts into which it is divided
+    read_often  times that elements are read for each time that they are copied
+    """
+    dim, parts = near
+    read = _first(threads) @ np.array(steps, np.int64).T
+    at = read[:, dim : dim + 1]
+    read = np.concatenate([np.delete(read, dim, 1), *[at % parts] * (parts > 1), at // parts], 1)
+    sizes = [extents[n] for n in order]
+    row = next((n for n in range(1, len(sizes)) if prod(sizes[-n:]) >= Gpu.warp), len(sizes))
+    begins = parts * np.arange(Gpu.banks // 4)[:, None]  # of lanes within a row
+    lanes = (begins + np.arange(Gpu.warp)).ravel() % prod(sizes[-row:])
+    copied = np.zeros((len(lanes), len(extents)), np.int64)
+    copied[:, order[-row:]] = np.stack(np.unravel_index(lanes, sizes[-row:]), -1)
+    word, factor = max(1, Gpu.bank_bytes // item), Gpu.banks * Gpu.bank_bytes // item
+    dims = [n for n in range(len(extents) - 1) if prod(extents[: n + 1]) > 1]
+    ways: list[Pitch | None] = [None]
+    ways += [Pitch(n, factor, offset) for n in dims for offset in range(0, factor, word)]
+    weights = np.stack([_weights(extents, pitch) for pitch in ways])
+    turns = asked(weights @ copied.T, item).mean(1)
+    turns = turns + read_often * asked(weights @ read.T, item).mean(1)
+    return ways[int(np.lexsort((weights[:, 0], turns))[0])]
+
+
+def tile_weights(extents: Sequence[int], apart: int, factor: int, offsets: Sequence[int]) -> Places:
     """Elements between neighbours of each dimension of a tile whose pitch is aligned at the
     dimension `apart`, for each offset a row."""
     found, wanted = [np.ones(len(offsets), np.int64)], np.array(offsets, np.int64)

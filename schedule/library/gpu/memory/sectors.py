@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from math import prod
 
-from schedule.analysis.uses import written
 from schedule.library.contraction.find import flat_index
 from schedule.library.contraction.places import own_loops
 from schedule.library.gpu.steps import last_axis
@@ -31,6 +30,10 @@ from tensorir import (
     substitute,
     variables,
 )
+
+LONG = 512
+"""Elements of a row from which on others that lie beside it have no part in it: a sector more at
+its end is little."""
 
 
 def begins_within(block: Block) -> bool:
@@ -92,6 +95,20 @@ def _begin(state: State, block: str, loop: For) -> Expr | None:
     return _most_common(known.values())
 
 
+def _rows_as_one(sch: Schedule, copy: str) -> list[LoopRef]:
+    """The loops of a copy, the inner ones as one as far as they move as one in memory, whatever
+    dimensions that is, until it is long."""
+    loops, around = own_loops(sch, copy), sch.state.loops_around(copy)
+    (store,) = (a for a in accesses(sch.state.block(copy)) if a.is_write)
+    flat, analyzer = flat_index(Load(store.buffer, store.in_loops())), sch.state.analyzer(around)
+    steps = [slope(flat, sch.state.loop(loop).var, analyzer) for loop in loops]
+    length, count = sch.state.loop(loops[-1]).const_extent, 1
+    while count < len(loops) and length and length < LONG and steps[-count - 1] == length:
+        count += 1
+        length *= sch.state.loop(loops[-count]).const_extent or 0
+    return [*loops[:-count], sch.fuse(*loops[-count:])] if count > 1 else loops
+
+
 def _most_common(found: Iterable[Expr | None]) -> Expr | None:
     counts = Counter(each for each in found if each is not None)
     return max(counts, key=counts.__getitem__, default=None)
@@ -102,12 +119,9 @@ def write_from_sectors(
 ) -> tuple[LoopRef, LoopRef]:
     """Let warps of a block of threads write a box that is in shared memory, each lane neighbours of
     the others', from one sector to the next; returns the loops over warps and over lanes. Rows that
-    the box has as a whole lie side by side in memory, and are one, unless they are `apart` in
-    shared memory."""
-    *rows, row = own_loops(sch, copy)
-    last = int_value(written(sch.state.block(copy))[0].shape[-1])
-    if rows and sch.state.loop(row).const_extent == last and not apart:
-        row = sch.fuse(rows.pop(), row)
+    the box has as a whole lie side by side in memory, and are one, unless they are long, or `apart`
+    in shared memory."""
+    *rows, row = own_loops(sch, copy) if apart else _rows_as_one(sch, copy)
     part, lane = sch.split(from_sectors(sch, copy, row), [None, Gpu.warp])
     count = prod(sch.state.loop(loop).const_extent or 1 for loop in rows)
     if count % warps:  # else each takes whole rows, whose places are told once
