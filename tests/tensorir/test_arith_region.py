@@ -64,6 +64,21 @@ def test_relax(index: Expr, inner: dict[Var, Expr], expected: tuple[str, str] | 
     assert shown(relax(index, inner, Analyzer(OUTER))) == expected
 
 
+NOTHING = [
+    (I, ("0", "0")),
+    (I * 4 + J, ("0", "0")),
+    (J - I, ("1", "3")),
+    (J + R * 2 - I * 3, ("3", "5")),
+    ((I * 8 + J) // 4, ("0", "-1")),
+]
+
+
+@pytest.mark.parametrize(("index", "expected"), NOTHING, ids=lambda v: str(v))
+def test_relax_in_a_loop_without_iterations(index: Expr, expected: tuple[str, str]) -> None:
+    """A sum of plain variables is read off, but where one has no values: it is as narrow there."""
+    assert shown(relax(index, {J: 4, R: 3}, Analyzer({I: 0}))) == expected
+
+
 def test_relax_uses_what_is_known() -> None:
     an = Analyzer({I: N, R: 3}).assuming(all_of(I + R - 1 >= 0, I + R - 1 < 2))
     assert shown(relax(I + R - 1, {R: 3}, an)) == ("0", "2")

@@ -69,11 +69,13 @@ def _of_variables(an: Analyzer, form: Linear, inner: Mapping[Var, ExprLike]) -> 
     for atom, coef in form.terms.items():
         if not isinstance(atom, Var):
             return None
+        first, last = an.range(atom)
+        if last is not None and last < (first or 0):  # it has no values
+            return None
         if atom not in inner:
             terms[atom] = coef
             continue
-        first, last = an.range(atom)
-        if first != 0 or last is None or last < 0:
+        if first != 0 or last is None:
             return None
         reach += abs(coef) * last
         low += min(0, coef * last)
