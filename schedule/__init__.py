@@ -6,6 +6,8 @@ from tensorir import lazy_names
 
 if TYPE_CHECKING:
     from schedule.analysis.shared_parts import shared_parts as shared_parts
+    from schedule.analysis.uses import needed as needed
+    from schedule.analysis.uses import writers as writers
     from schedule.debug.minimize import minimize as minimize
     from schedule.debug.validate import MiscompiledError as MiscompiledError
     from schedule.errors import Refusal as Refusal
@@ -26,6 +28,7 @@ __all__ = lazy_names(
     __name__,
     {
         "schedule.analysis.shared_parts": "shared_parts",
+        "schedule.analysis.uses": "needed writers",
         "schedule.errors": "Refusal ScheduleError",
         "schedule.library.tensorized_matmul": "TensorizedMatmul tensorized_matmul",
         "schedule.debug.minimize": "minimize",

@@ -5,12 +5,31 @@ Most steps leave most nests as they are, so that what was found of these is foun
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from types import NoneType
 
-from tensorir import Block, Extern, For, ForKind, Let, Stmt, Store, child_stmts, walk
+from tensorir import (
+    Block,
+    Buffer,
+    Extern,
+    For,
+    ForKind,
+    Let,
+    Seq,
+    Stmt,
+    Store,
+    child_stmts,
+    map_children,
+    read,
+    walk,
+    written,
+)
 
-NESTS = 256
+Uses = tuple[dict[Buffer, list[str]], dict[Buffer, list[str]]]
+"""The blocks that write each buffer, and those that read it, in program order; not to change."""
+
+NESTS = 2048
 """Nests at the root of programs of which the index is kept."""
 
 
@@ -68,9 +87,66 @@ class Nest:
         return found
 
     @cached_property
+    def uses(self) -> Uses:
+        """The blocks that write each buffer, and those that read it, in program order."""
+        made: dict[Buffer, list[str]] = {}
+        used: dict[Buffer, list[str]] = {}
+        for block in self.blocks.values():
+            for names, buffers in ((made, written(block)), (used, read(block))):
+                for buffer in buffers:
+                    names.setdefault(buffer, []).append(block.name)
+        return made, used
+
+    @cached_property
     def variables(self) -> frozenset[str]:
         """The names of those that its blocks define."""
         return frozenset[str]().union(*map(own_names, self.blocks.values()))
+
+
+def together(nests: Iterable[Nest]) -> Uses:
+    """The uses of several nests."""
+    known: Uses = ({}, {})
+    for nest in nests:
+        for names, found in zip(known, nest.uses):
+            for buffer, blocks in found.items():
+                names[buffer] = names[buffer] + blocks if buffer in names else blocks
+    return known
+
+
+def nests_beside(nests: Sequence[Nest], others: Sequence[Nest]) -> list[Nest]:
+    """Those of some nests that are not others: most steps change one, and leave those before it."""
+    begin, end = 0, min(len(nests), len(others))
+    while begin < end and nests[begin] is others[begin]:
+        begin += 1
+    kept = {nest.stmt for nest in others[begin:]}
+    return [nest for nest in nests[begin:] if nest.stmt not in kept]
+
+
+def find_nest(nests: Sequence[Nest], places: dict[str, int], name: str, blocks: bool) -> int | None:
+    """Which nest has a loop, or a block, of that name: looked for from where it was last, which
+    `places` know."""
+    last = len(nests) - 1
+    begin = min(places.get(name, places.get("", 0)), last) if isinstance(name, str) else -1
+    for near in range(last + 1) if begin >= 0 else ():
+        for at in (begin - near, begin + near):
+            if 0 <= at <= last and name in (nests[at].blocks if blocks else nests[at].loops):
+                places[name] = places[""] = at
+                return at
+    return None
+
+
+def with_child(parent: Stmt, old: Stmt, new: Stmt | None) -> Stmt | None:
+    """A statement with another child in the place of one; None where none is left."""
+    if isinstance(parent, Seq):
+        at, stmts = parent.stmts.index(old), parent.stmts
+        made = new.stmts if isinstance(new, Seq) else () if new is None else (new,)
+        flat = (*stmts[:at], *made, *stmts[at + 1 :])
+        if not flat:
+            return None
+        return flat[0] if len(flat) == 1 else Seq(flat)
+    if new is None:
+        return None
+    return map_children(parent, lambda child: new if child is old else child)
 
 
 @lru_cache(maxsize=NESTS)

@@ -136,6 +136,7 @@ def run(state: State, name: str, args: dict[str, Any]) -> tuple[State, Any]:
     refusal = None
     if after is not state:
         after = without_lost(state, after)
+        after.made_of(state)
         changed = Changed(state, after)
         refusal = thread_conflict(state, after) or extern_conflict(after)
         refusal = refusal or init_conflict(changed) or overgrown(changed)

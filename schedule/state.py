@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from schedule.errors import Illegal
-from schedule.nest_index import Nest, nest_of
+from schedule.nest_index import Nest, Uses, find_nest, nest_of, nests_beside, together, with_child
 from tensorir import (
     Analyzer,
     Block,
@@ -25,7 +25,6 @@ from tensorir import (
     Var,
     analyzer_of,
     child_stmts,
-    map_children,
     part_axes,
     replace,
     with_body,
@@ -53,11 +52,12 @@ class State:
     `concluded` is for what others find out about it, by what they asked.
     """
 
-    __slots__ = ("_nests", "_root", "concluded", "func")
+    __slots__ = ("_nests", "_places", "_root", "concluded", "func")
 
     def __init__(self, func: PrimFunc) -> None:
         self.func = func
         self.concluded: dict[object, Any] = {}
+        self._places: dict[str, int] = {}
         body = func.body
         self._root = (body,) if isinstance(body, Seq) else ()
         self._nests = [nest_of(s) for s in (body.stmts if isinstance(body, Seq) else (body,))]
@@ -78,11 +78,26 @@ class State:
         return any([nest.has_externs for nest in self._nests])
 
     def _holder(self, name: str, blocks: bool = False) -> Nest | None:
-        """The nest with a loop, or a block, of that name."""
-        for nest in self._nests if isinstance(name, str) else ():
-            if name in (nest.blocks if blocks else nest.loops):
-                return nest
-        return None
+        """The nest with a loop, or a block, of that name: looked for from where it was last."""
+        at = find_nest(self._nests, self._places, name, blocks)
+        return None if at is None else self._nests[at]
+
+    def made_of(self, before: "State") -> None:
+        """Know that a step made this state of another one: most names are where they were."""
+        self._places = before._places
+
+    def place(self, name: str) -> tuple[int, int]:
+        """Where a block is: numbers that are in the order of the program."""
+        self.block_path(name)  # which refuses other names, and finds this one
+        at = self._places[name]
+        return at, list(self._nests[at].blocks).index(name)
+
+    def uses(self) -> Uses:
+        """The blocks that write each buffer, and those that read it, in program order."""
+        if together not in self.concluded:
+            self.concluded[together] = together(self._nests)
+        known: Uses = self.concluded[together]
+        return known
 
     def _loop_path(self, name: str) -> tuple[Stmt, ...] | None:
         """The statements from the root down to a loop, itself included."""
@@ -135,8 +150,7 @@ class State:
 
     def nests_beside(self, other: "State") -> list[Nest]:
         """The nests at the root that are not those of another state, in program order."""
-        kept = {nest.stmt for nest in other._nests}
-        return [nest for nest in self._nests if nest.stmt not in kept]
+        return nests_beside(self._nests, other._nests)
 
     def block_path(self, name: str) -> tuple[Stmt, ...]:
         """The statements from the root down to a block; refuses a name that is no block."""
@@ -175,7 +189,7 @@ class State:
         """
         node: Stmt | None = new
         for depth in range(len(path) - 1, 0, -1):
-            node = _replace_child(path[depth - 1], path[depth], node)
+            node = with_child(path[depth - 1], path[depth], node)
         body = Seq(()) if node is None else node
         return State(replace_func(self.func, body=body))
 
@@ -220,23 +234,6 @@ class State:
         those of other states.
         """
         return analyzer_of(self.func.size_ranges, extents(loops))
-
-
-def _replace_child(parent: Stmt, old: Stmt, new: Stmt | None) -> Stmt | None:
-    if isinstance(parent, Seq):
-        flat: list[Stmt] = []
-        for child in parent.stmts:
-            kept = new if child is old else child
-            if isinstance(kept, Seq):
-                flat.extend(kept.stmts)
-            elif kept is not None:
-                flat.append(kept)
-        if not flat:
-            return None
-        return flat[0] if len(flat) == 1 else Seq(tuple(flat))
-    if new is None:
-        return None
-    return map_children(parent, lambda child: new if child is old else child)
 
 
 def fresh(taken: Iterable[str], hints: Iterable[str]) -> str:

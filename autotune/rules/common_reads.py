@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autotune.rules.group import needed
 from autotune.rules.lanes import run_length
-from schedule import Schedule, library
+from schedule import Schedule, library, needed
 from tensorir import body_loads
 
 
@@ -27,7 +26,7 @@ def read_in_common(sch: Schedule, statistics: Sequence[str]) -> list[tuple[str, 
 def _goes_with(sch: Schedule, name: str, group: Sequence[str]) -> bool:
     pair = sch.state.block(name), sch.state.block(group[0])
     one, other = ({read.buffer for read in body_loads(block)} for block in pair)
-    if one.isdisjoint(other) or not needed(sch, name).isdisjoint(group):
+    if one.isdisjoint(other) or not needed(sch.state, name).isdisjoint(group):
         return False
     return len({run_length(library.contiguous_run(block)) for block in pair}) == 1
 
@@ -35,11 +34,10 @@ def _goes_with(sch: Schedule, name: str, group: Sequence[str]) -> bool:
 def run_together(sch: Schedule, blocks: Sequence[str]) -> list[str]:
     """Move the statements of `blocks`, which are in one loop, to the first of them; returns them in
     the order of the program."""
-    order = list(map(str, sch.get_blocks()))
-    found = sorted(blocks, key=order.index)
+    found = sorted(blocks, key=sch.state.place)
     for before, block in zip(found, found[1:]):
+        order = list(map(str, sch.get_blocks()))
         after = order[order.index(before) + 1]
         if after != block:
             sch.run_before(block, after)
-            order = list(map(str, sch.get_blocks()))
     return found

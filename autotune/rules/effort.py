@@ -61,7 +61,7 @@ def _cycles(block: Block, cpu: Cpu, turned: bool) -> float:
     width = cpu.elements(*(buffer.dtype for buffer in buffers))
     vectors = instances(block) / width
     loaded = sum(
-        (1.0 if spatial <= x.variables else REUSED) * (1 if turned else _apart(x, block, width))
+        (1.0 if spatial <= x.variables else REUSED) * (1 if turned else loads_each(x, block, width))
         for x in reads
     )
     written = len(stores) / instances(block, IterKind.REDUCE) if block.is_reduction else len(stores)
@@ -72,7 +72,7 @@ def _cycles(block: Block, cpu: Cpu, turned: bool) -> float:
     return work + moved - costs.hidden * min(work, moved)
 
 
-def _apart(load: Load, block: Block, width: int) -> float:
+def loads_each(load: Load, block: Block, width: int) -> float:
     """Loads for a vector: several where its lanes are not side by side in memory, nor long rows,
     but for windows."""
     last = [it for it in block.iters if it.kind is not IterKind.REDUCE][-1:]

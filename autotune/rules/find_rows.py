@@ -46,7 +46,7 @@ def find_rows(
     them; None where no reduction does, none makes a number of each row, or they cannot be put in
     order. With `kept` the result stays in rows, and another stage takes it to its place; with `one`
     all of it is one row. `refused` learns why they cannot. Stages `aside` may need them too."""
-    if not may_have_rows(sch, last, among):
+    if among is None and not may_have_rows(sch, last):
         return None
     try:
         found = _Found(sch, last, "", among, one, aside)
@@ -75,14 +75,21 @@ def find_rows(
     return InRows(order, made, stages, sizes) if stages else None
 
 
-def may_have_rows(sch: Schedule, last: str, among: Collection[str] | None = None) -> bool:
-    """Whether stages before the last one have a reduction, and one is to so few numbers that rows
-    of the last one's loops could have one each. To find those rows takes much longer."""
-    names = [str(name) for name in sch.get_blocks()]
-    before = [name for name in names[: names.index(last)] if among is None or name in among]
-    end, fewest = sch.state.block(last), _fewest(sch, before)
+def may_have_rows(sch: Schedule, last: str) -> bool:
+    """Whether stages that the last one needs have a reduction, and one is to so few numbers that
+    rows of the last one's loops could have one each. To find those rows takes much longer."""
+    end, fewest = sch.state.block(last), _fewest_needed(sch)[last]
     data = {v for it in end.spatial for v in variables(it.binding)}
     return fewest < (inf if end.is_reduction else 2 * _count(sch, last, data))
+
+
+def _fewest_needed(sch: Schedule) -> Mapping[str, float]:
+    """The fewest elements that a reduction makes which a block needs, directly or not, of each."""
+    known: dict[str, float] = sch.state.concluded.setdefault(_fewest_needed, {})
+    for name in map(str, () if known else sch.get_blocks()):
+        makers = sch.get_producers(name)
+        known[name] = min([_fewest(sch, makers), *(known.get(m, inf) for m in makers)])
+    return known
 
 
 def _refuse(stage: str, reason: str) -> NoReturn:

@@ -17,6 +17,7 @@ from tensorir import (
     body_loads,
     const,
     determines,
+    int_value,
     slope,
     substitute,
     variables,
@@ -61,16 +62,20 @@ class _Search:
         self.found = {last: Follower(last, {it.var: it.binding for it in node.iters}, loops)}
 
     def run(self, among: Collection[str] | None, one: bool) -> dict[str, Follower]:
-        order = [str(name) for name in self.sch.get_blocks()]
-        for name in reversed(order[: order.index(self.last)]):
-            if among is not None and name not in among:
-                continue
-            users = [str(u) for u in self.sch.get_consumers(name) if u not in self.aside]
-            if users and all(user in self.found for user in users):
-                stage = self.follower(name, [self.found[user] for user in users])
-                if stage.loops or (one and stage.places is not NOWHERE):
-                    self.found[name] = stage
-        return self.found
+        place, pending = self.sch.state.place, [self.last]
+        end = place(self.last)
+        for name in pending:  # a stage is ready with the last of those that use it
+            for maker in map(str, () if self.ends(name) else self.sch.get_producers(name)):
+                users = [str(u) for u in self.sch.get_consumers(maker) if u not in self.aside]
+                outside = among is not None and maker not in among
+                if maker in self.found or outside or place(maker) > end:
+                    continue
+                if users and all(user in self.found for user in users):
+                    stage = self.follower(maker, [self.found[user] for user in users])
+                    if stage.loops or (one and stage.places is not NOWHERE):
+                        self.found[maker] = stage
+                        pending.append(maker)
+        return dict(sorted(self.found.items(), key=lambda item: place(item[0]), reverse=True))
 
     def follower(self, name: str, users: Sequence[Follower]) -> Follower:
         """A stage whose users are known."""
@@ -93,8 +98,19 @@ class _Search:
             at = {point[where[it.var]] for point in read} if it.var in where else set()
             places[it.var] = at.pop() if len(at) == 1 else self.place(name, it, at, common)
         values = list(places.values())
-        kept = [v for v in common if determines(values, v, self.extents, self.analyzer)]
+        kept = {v for v in common if int_value(self.extents[v]) == 1}
+        others = common - kept
+        kept |= {v for v in others if determines(values, v, self.extents, self.analyzer)}
         return Follower(name, places, frozenset(kept))
+
+    def ends(self, name: str) -> bool:
+        """Whether a stage is a sum of which rows have elements along several axes that are not one
+        in all that it reads: no rows go on before it."""
+        node, found = self.sch.state.block(name), self.found[name]
+        wide = [it.var for it in node.spatial if int_value(it.extent) != 1]
+        own = {v for v in wide if found.loops.isdisjoint(variables(found.places[v]))}
+        reads = [own & load.variables for load in body_loads(node) if node.is_reduction]
+        return name != self.last and any(mine and mine != own for mine in reads)
 
     def place(self, name: str, it: IterVar, at: Collection[Expr], loops: Collection[Var]) -> Expr:
         """Where all of `at` lie: what they share, and a variable that is free for the rest."""

@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from schedule import Refusal, Schedule
+from schedule import Refusal, Schedule, writers
 from tensorir import (
     Analyzer,
     Block,
@@ -150,23 +150,8 @@ def operations(block: Block) -> int:
 
 def in_scan(sch: Schedule, block: Block) -> bool:
     """Whether a block is a step of a te.scan, or makes its first rows."""
-    if any(it.kind is IterKind.OPAQUE for it in block.iters):
-        return True
-    made = set(written(block))
-    others = (sch.state.block(name) for name in sch.get_blocks() if name != block.name)
-    return any(made & set(written(other)) for other in others)
-
-
-def needed(sch: Schedule, block: str) -> set[str]:
-    """All blocks of which a block needs something, directly or through others."""
-    found: set[str] = set()
-    pending = [block]
-    while pending:
-        for name in map(str, sch.get_producers(pending.pop())):
-            if name not in found:
-                found.add(name)
-                pending.append(name)
-    return found
+    steps = any(it.kind is IterKind.OPAQUE for it in block.iters)
+    return steps or any(len(writers(sch.state, buffer)) > 1 for buffer in written(block))
 
 
 def find_groups(sch: Schedule, kept: Collection[str] = ()) -> list[Group]:
@@ -180,14 +165,8 @@ def find_groups(sch: Schedule, kept: Collection[str] = ()) -> list[Group]:
             continue
         epilogue = epilogue_of(sch, name) if block.is_reduction else None
         epilogue = None if epilogue in taken else epilogue
-        padding = tuple(
-            p
-            for p in sch.get_producers(name)
-            if block.is_reduction
-            and p not in taken
-            and is_padding(sch.state.block(p))
-            and _feeds_reduction(sch, p)
-        )
+        makers = [p for p in sch.get_producers(name) if block.is_reduction and p not in taken]
+        padding = [p for p in makers if is_padding(sch.state.block(p)) and _feeds_reduction(sch, p)]
         taken.update(padding, [epilogue] if epilogue else [])
         groups.append(Group(str(name), epilogue, tuple(map(str, padding))))
     return groups
@@ -210,8 +189,8 @@ def epilogue_of(sch: Schedule, name: str) -> str | None:
     user = sch.state.block(users[0])
     if user.is_reduction or output_store(user) is None:
         return None
-    order = [str(block) for block in sch.get_blocks()]
-    if any(order.index(other) > order.index(name) for other in sch.get_producers(users[0])):
+    place = sch.state.place
+    if any(place(other) > place(name) for other in sch.get_producers(users[0])):
         return None  # what else it reads is not there yet
     reads = [n for n in body_loads(user) if n.buffer is store.buffer]
     once = instances(user) == instances(sch.state.block(name), IterKind.SPATIAL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from autotune.rules.effort import EVERY_OTHER, arithmetic, loads_each
 from autotune.rules.group import (
     Refused,
     attempt,
@@ -12,12 +13,11 @@ from autotune.rules.group import (
     instances,
     is_padding,
     lane_of,
-    needed,
     operations,
     size,
     stores_at_variables,
 )
-from schedule import Schedule, shared_parts
+from schedule import Schedule, needed, shared_parts
 from tensorir import (
     Block,
     Call,
@@ -71,9 +71,9 @@ def inline_stages(
     These are elementwise stages that feed elementwise stages, and cheap ones that feed a
     reduction which reads each of their elements about once, but for gathers that others read too.
     Stages that a user reads in several places stay where the copies of them would be long, and so
-    do `kept` ones and what these read.
+    do those that turn what padding reads, `kept` ones and what these read.
     `copies` says how many are computed of each element if a second block is inlined into a first
-    one, where that is less than the places.
+    one, where that is less than the places: on processors, where calls take as long as they do.
     """
     refused: Refused = {}
     for name in sch.get_blocks():
@@ -90,19 +90,17 @@ def inline_stages(
         if any(calls_extern(user) or _copied(sch, user, block, copies) for user in users):
             continue  # an extern reads whole rows in memory
         sums = any(u.is_reduction for u in users)
-        single = len(users) == 1 or is_cheap(block) and not (sums and _gathers(block))
+        reads = body_loads(block)  # of what memory says the place of no row can be kept
+        gathers = sums and any(i.has_loads for load in reads for i in load.indices)
+        single = len(users) == 1 or is_cheap(block) and not gathers
         if single and all(instances(u) <= 2 * instances(block) for u in users):
             padded = any(map(is_padding, users))
-            if not ((sums or padded) and _reads_reduction(sch, name, padded)):
+            apart = padded and any(loads_each(load, block, 8) > EVERY_OTHER for load in reads)
+            apart = apart and copies is not None
+            if not (apart or (sums or padded) and _reads_reduction(sch, name, padded)):
                 own = refused.setdefault(str(name), {})
                 attempt(own, f"{name!r} inline", sch.compute_inline, name)
     return refused
-
-
-def _gathers(block: Block) -> bool:
-    """Whether memory says where a stage reads: what it makes of a row can be kept for all of it,
-    and what it reads cannot, since nobody knows where that is."""
-    return any(i.has_loads for load in body_loads(block) for i in load.indices)
 
 
 def _copied(
@@ -113,7 +111,8 @@ def _copied(
 ) -> bool:
     """Whether a stage is too long to be computed in each place where a user reads it."""
     reads = sum(load.buffer in written(block) for load in body_loads(user))
-    places, most = float(reads), MOST_COPIED / max(1, operations(block))
+    work = operations(block) if copies is None else max(operations(block), arithmetic(block))
+    places, most = float(reads), MOST_COPIED / max(1, work)
     if places - 1 > most and copies is not None and not user.is_reduction:
         places = min(places, copies(sch, user, block))
     return places - 1 > most
@@ -138,7 +137,7 @@ def _goes_before(sch: Schedule, stage: str, name: str) -> bool:
     block = sch.state.block(stage)
     if not block.is_reduction:
         return True
-    both = needed(sch, stage) & needed(sch, name)
+    both = needed(sch.state, stage) & needed(sch.state, name)
     alone = not any(sch.state.block(maker).is_reduction for maker in both)
     return alone and instances(block) < instances(sch.state.block(name))
 
@@ -154,15 +153,13 @@ def bring_forward(sch: Schedule) -> Refused:
         users = sch.get_consumers(name) if sch.state.block(name).is_reduction else []
         if len(users) != 1 or sch.state.block(users[0]).is_reduction:
             continue
-        order = sch.get_blocks()
-        late = set[str]()
-        for stage in reversed(order[order.index(name) + 1 :]):
-            if {users[0], *late} & set(sch.get_consumers(stage)):
-                late.add(stage)
-        if not all(_goes_before(sch, stage, name) for stage in late):
-            continue
-        for stage in [stage for stage in order if stage in late]:
-            if name not in needed(sch, stage):
+        place, late = sch.state.place, list(users)
+        for stage in late:
+            more = (s for s in sch.get_producers(stage) if place(s) > place(name))
+            late += [s for s in more if s not in late]
+        fits = all(_goes_before(sch, stage, name) for stage in late[1:])
+        for stage in sorted(late[1:], key=place) if fits else ():
+            if name not in needed(sch.state, stage):
                 own = refused.setdefault(str(stage), {})
                 attempt(own, f"{stage!r} before {name!r}", sch.run_before, stage, name)
     return refused

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from schedule.state import State
 from tensorir import (
@@ -34,6 +35,7 @@ __all__ = [
     "feeds",
     "innermost",
     "is_output",
+    "needed",
     "plain_store",
     "producers",
     "read",
@@ -59,24 +61,43 @@ def all_blocks(state: State) -> list[Block]:
 
 def writers(state: State, buffer: Buffer) -> list[str]:
     """The blocks that store to `buffer`, in program order."""
-    return [b.name for b in all_blocks(state) if buffer in written(b)]
+    return list(state.uses()[0].get(buffer, ()))
 
 
 def readers(state: State, buffer: Buffer) -> list[str]:
     """The blocks that load from `buffer` without also storing to it, in program order."""
-    return [b.name for b in all_blocks(state) if buffer in read_by_others(b)]
+    own = writers(state, buffer)
+    return [name for name in state.uses()[1].get(buffer, ()) if name not in own]
 
 
 def producers(state: State, block: str) -> list[str]:
     """The blocks that write what `block` reads."""
-    wanted = set(read_by_others(state.block(block)))
-    return [b.name for b in all_blocks(state) if b.name != block and wanted & set(written(b))]
+    made, _ = state.uses()
+    return _others(state, block, [made.get(b, ()) for b in read_by_others(state.block(block))])
 
 
 def consumers(state: State, block: str) -> list[str]:
     """The blocks that read what `block` writes."""
-    made = set(written(state.block(block)))
-    return [b.name for b in all_blocks(state) if b.name != block and made & set(read(b))]
+    _, used = state.uses()
+    return _others(state, block, [used.get(b, ()) for b in written(state.block(block))])
+
+
+def needed(state: State, block: str) -> set[str]:
+    """All blocks of which a block needs something, directly or through others."""
+    found: set[str] = set()
+    pending = [block]
+    while pending:
+        for name in producers(state, pending.pop()):
+            if name not in found:
+                found.add(name)
+                pending.append(name)
+    return found
+
+
+def _others(state: State, block: str, found: Sequence[Sequence[str]]) -> list[str]:
+    """All blocks that were found but one, in the order of the program."""
+    names = found[0] if len(found) == 1 else sorted({*chain(*found)}, key=state.place)
+    return [name for name in names if name != block]
 
 
 def is_output(state: State, buffer: Buffer) -> bool:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain
 
-from schedule.analysis.uses import accesses, blocks_below
+from schedule.analysis.uses import accesses, blocks_below, read, written
 from schedule.checks.changed import Changed
 from schedule.errors import Illegal
 from schedule.state import State, extents, loops_below
-from tensorir import Buffer, For, ForKind, conflict, outliving
+from tensorir import Block, Buffer, For, ForKind, conflict, outliving
 
 STATES = 16
 """States of which the answer is kept: what one step leaves is what the next one begins with."""
@@ -63,9 +64,14 @@ def _shared(state: State) -> tuple[tuple[For, Buffer], ...]:
 
 
 def _found(state: State) -> Iterator[tuple[For, Buffer]]:
-    intermediates, every = set(state.func.buffers), blocks_below(state.func.body)
+    users: dict[Buffer, dict[Block, None]] = {buffer: {} for buffer in state.func.buffers}
+    for block in blocks_below(state.func.body):
+        for buffer in {*read(block), *written(block)} & users.keys():
+            users[buffer][block] = None
     for loop in state.loops():
         if loop.kind is ForKind.PARALLEL:
-            for buffer in outliving(blocks_below(loop), every):
-                if buffer in intermediates:
+            below = blocks_below(loop)
+            near = [users.get(buffer, ()) for block in below for buffer in written(block)]
+            for buffer in outliving(below, dict.fromkeys(chain(*near))):
+                if buffer in users:
                     yield loop, buffer
