@@ -11,7 +11,7 @@ from autotune.rules.chain_rows import put_in_rows
 from autotune.rules.common_reads import read_in_common, run_together
 from autotune.rules.find_chain import Chain
 from autotune.rules.group import attempt, output_store, size
-from autotune.rules.lanes import into_lanes, lanes_inside, merge_level, unroll_short
+from autotune.rules.lanes import into_lanes, lanes_inside, unroll_short
 from autotune.rules.nest import finish_nest
 from schedule import LoopRef, Schedule, library
 from tensorir import Cpu, int_value
@@ -138,7 +138,7 @@ class ChainNest:
             few, _ = sch.split(sch.get_loops(block)[outside], [None, SIDE_BY_SIDE // 2])
             sch.reorder(few, *sch.get_loops(block)[outside + 1 :])
         if len(blocks) > 1:
-            merge_level(sch, blocks, outside)
+            sch.merge(*[sch.get_loops(block)[outside] for block in blocks])
         return outside + 1
 
     def finish(self, block: str, copies: bool) -> None:

@@ -68,7 +68,7 @@ def lanes_inside(sch: Schedule, blocks: Sequence[str], outside: int) -> None:
         few = len(reducing)
     depth = len(sch.get_loops(blocks[0])) - 1
     for level in range(outside, depth if len(blocks) > 1 else outside):
-        merge_level(sch, blocks, level)
+        sch.merge(*[sch.get_loops(block)[level] for block in blocks])
     for block in blocks:
         sch.vectorize(sch.get_loops(block)[-1])
     shared = sch.get_loops(blocks[0])[outside:depth]
@@ -117,11 +117,6 @@ def rows_in_lanes(
         sch.vectorize(vector)
         for loop in (*others, *terms) if stage in unrolled else ():
             sch.unroll(loop)
-
-
-def merge_level(sch: Schedule, blocks: Sequence[str], level: int) -> None:
-    """One loop for those of `blocks` that are `level` loops deep, next to each other."""
-    sch.merge(*[sch.get_loops(block)[level] for block in blocks])
 
 
 def unroll_short(sch: Schedule, loops: Sequence[LoopRef]) -> None:

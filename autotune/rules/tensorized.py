@@ -13,9 +13,10 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from autotune.rules.effort import one_thread
-from autotune.rules.group import SYMBOLIC_SIZE, Group, output_store, size
+from autotune.rules.group import SYMBOLIC_SIZE, Group, lane_of, output_store, size
 from autotune.rules.matrix_forms import in_forms
 from autotune.rules.plan import OpenPlan, Options, Values, threads
+from autotune.rules.transposed import placing_plan
 from schedule import Schedule, library
 from tensorir import Cpu, body_loads, dtype, find_intrin
 
@@ -92,10 +93,13 @@ class TensorizedPlan(OpenPlan):
         from autotune.estimate.traffic import AHEAD
 
         own = self.chosen(values)
-        epilogue, copies = self.group.epilogue, list(self.group.padding)
+        epilogue, copies, behind = self.group.epilogue, list(self.group.padding), None
         if self.form is not None:
             made, writer = library.plain_form(sch, *self.form)
             copies, epilogue = [*copies, *made], writer or epilogue
+            node = writer and sch.state.block(writer)
+            if node and lane_of(node) is not node.iters[-1].var:  # turned tile by tile, it scatters
+                epilogue, behind = None, placing_plan(sch, node.name, self.cpu)
         parallel, held = self.parallel(values), dtype.itemsize(self.roles.weight.buffer.dtype)
         ahead = AHEAD // 2 if self.packed * held > self.cpu.l2_bytes else 0  # else it has them
         library.tensorized_matmul(
@@ -103,6 +107,8 @@ class TensorizedPlan(OpenPlan):
             pack=own[self.pack], epilogue=epilogue, parallel=parallel, ahead=ahead,
         )  # fmt: skip
         library.copy_ahead(sch, copies, parallel)
+        if behind is not None:
+            behind.apply(sch, behind.default())
 
 
 def tensorized_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TensorizedPlan]:
@@ -116,8 +122,7 @@ def tensorized_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TensorizedPl
         wide = plan.form is None and _columns(plan.roles) >= min(NARROWER)
         return wide or not plan.roles.shared
 
-    make = partial(_plan, group, cpu)
-    return in_forms(sch, group, library.plain_form, make, enough, windows=False)
+    return in_forms(sch, group, library.plain_form, partial(_plan, group, cpu), enough, False)
 
 
 def _plan(group: Group, cpu: Cpu, sch: Schedule, form: Form | None) -> TensorizedPlan | None:
