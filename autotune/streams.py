@@ -137,16 +137,13 @@ class Stream:
         return np.array([[near], [far]])
 
 
-@dataclass(frozen=True)
 class Pieces:
     """Boxes of memory, a row for each of some streams: the bytes of an element, how many runs they
     are, of how many elements each, and at how many places in a way of the first and of the second
     cache these begin."""
 
-    item: Column
-    run: Column
-    runs: Column
-    places: Column
+    def __init__(self, item: Column, run: Column, runs: Column, places: Column) -> None:
+        self.item, self.run, self.runs, self.places = item, run, runs, places
 
     def lines(self, whole: Column) -> Column:
         """The lines of cache, in times of one that is whole. Where the boxes that follow go on with

@@ -34,13 +34,12 @@ SYMBOLIC = 256
 ZERO, ONE = Const(0, dtype.INDEX), Const(1, dtype.INDEX)
 
 
-@dataclass(frozen=True)
 class _Factor:
     """The variables of a factor, in the order of what it reads, and what it is for values of
     these."""
 
-    variables: tuple[Var, ...]
-    at: Callable[[Values], Expr]
+    def __init__(self, variables: tuple[Var, ...], at: Callable[[Values], Expr]) -> None:
+        self.variables, self.at = variables, at
 
 
 @dataclass(frozen=True)

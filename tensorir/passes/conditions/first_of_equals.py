@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import product
 from math import inf
 
@@ -70,9 +69,10 @@ def first_of_equals(func: PrimFunc) -> PrimFunc:
         anchor = reduction_loop(loops, block) or block
         if _others_touch(anchor, block):
             continue
-        made = [replace_stmts(anchor, {block: found.block})]
-        if found.last is not None:
-            ends = replace(block, name=f"{name}_last", init=found.last)
+        new, last = found
+        made = [replace_stmts(anchor, {block: new})]
+        if last is not None:
+            ends = replace(block, name=f"{name}_last", init=last)
             inside = replace_stmts(anchor, {block: ends})
             made.append(split_init(inside, ends, fresh)[0])  # type: ignore[arg-type]
         body = replace_stmts(body, {anchor: seq(*made)})
@@ -98,25 +98,23 @@ def _reductions(stmt: Stmt, loops: tuple[For, ...]) -> Iterator[tuple[Block, tup
         yield from _reductions(child, inside)
 
 
-@dataclass(frozen=True)
-class _Found:
-    """A block that compares values alone, and what is done to its results in the end, if
-    anything."""
-
-    block: Block
-    last: Stmt | None
+_Found = tuple[Block, Stmt | None]
+"""A block that compares values alone, and what is done to its results in the end, if anything."""
 
 
-@dataclass(frozen=True)
 class _Update:
     """What a block does that keeps old values where `keep`, and stores new ones elsewhere: it
     begins with `starts`."""
 
-    old: tuple[Var, ...]
-    new: tuple[Expr, ...]
-    keep: Expr
-    stores: tuple[Store, ...]
-    starts: tuple[Const, ...]
+    def __init__(
+        self,
+        old: Sequence[Var],
+        new: Sequence[Expr],
+        keep: Expr,
+        stores: Sequence[Store],
+        starts: Sequence[Const],
+    ) -> None:
+        self.old, self.new, self.keep, self.stores, self.starts = old, new, keep, stores, starts
 
 
 def _found(block: Block, loops: tuple[For, ...]) -> _Found | None:
@@ -156,7 +154,7 @@ def _update(block: Block) -> _Update | None:
         begun.append(start)
     if len(keeps) != 1:
         return None
-    return _Update(tuple(let.var for let in lets), tuple(new), keeps.pop(), stores, tuple(begun))
+    return _Update([let.var for let in lets], new, keeps.pop(), stores, begun)
 
 
 def _ascends(update: _Update, place: int, block: Block, loops: tuple[For, ...]) -> bool:
@@ -232,7 +230,7 @@ def _by_values(update: _Update, block: Block, place: int, value: int) -> _Found 
         return all(kept(keep, e, b) == stays for b, stays in unmoved.items())
 
     if begins(start.value):
-        return _Found(_with(block, update, stores, value, start), None)
+        return _with(block, update, stores, value, start), None
     if not any(unmoved.values()):  # the first term is taken whatever it is
         alike = all(same(start.value, b) for b in unmoved if kept(keep, start.value, b))
         if len(stores) > 2 or not alike:
@@ -240,7 +238,7 @@ def _by_values(update: _Update, block: Block, place: int, value: int) -> _Found 
         at_first = _first_place(update.new[place], block)
         if at_first is None:
             return None
-        return _Found(_with(block, update, stores, place, at_first), None)
+        return _with(block, update, stores, place, at_first), None
     ends = (-inf, inf) if dt.is_float(old.dtype) else ()
     far = next(filter(begins, ends), None)
     if far is None:
@@ -248,7 +246,7 @@ def _by_values(update: _Update, block: Block, place: int, value: int) -> _Found 
     nowhere = binary("==", _read(update.stores[place]), update.starts[place])
     result = update.stores[value]
     last = replace(result, value=select(nowhere, start, _read(result)))
-    return _Found(_with(block, update, stores, value, const(far, old.dtype)), last)
+    return _with(block, update, stores, value, const(far, old.dtype)), last
 
 
 def _with(block: Block, update: _Update, stores: list[Store], at: int, start: Expr) -> Block:

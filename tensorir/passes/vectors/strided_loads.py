@@ -6,12 +6,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from tensorir import dtype as dt
 from tensorir.buffer import Buffer
-from tensorir.expr import Const, Expr, Load, Select, int_value
+from tensorir.expr import Const, Expr, Load
 from tensorir.func import PrimFunc
 from tensorir.names import Names
 from tensorir.passes.rewriting import with_body
-from tensorir.passes.vectors.masked_tails import lanes_between
-from tensorir.passes.vectors.strides import filling, interleaved, place_of, step_of
+from tensorir.passes.vectors.strides import (
+    filling,
+    interleaved,
+    neighbours,
+    place_of,
+    step_of,
+)
 from tensorir.stmt import Alloc, Let, Seq, Stmt, Store, replace, seq
 from tensorir.vector_expr import Ramp, Shuffle
 from tensorir.visit import (
@@ -181,7 +186,7 @@ def _picked(span: Span, offset: int) -> Expr:
     first, _ = span
     count, step, apart = dt.lanes(first.dtype), step_of(first.indices), 1
     pieces: list[Piece] = [
-        (_vector(first, start), tuple(range(start, start + count))) for start in _starts(span)
+        (neighbours(first, start), tuple(range(start, start + count))) for start in _starts(span)
     ]
     while len(pieces) % 2 == 0:
         apart *= 2
@@ -200,38 +205,6 @@ def _joined(a: Piece, b: Piece, offset: int, step: int, count: int) -> Piece:
     places = [place for place in sorted(lanes) if place % step == offset % step][:count]
     chosen = [*(lanes[p] for p in places), *range(len(places), count)]
     return Shuffle(a[0], b[0], tuple(chosen)), tuple(places)
-
-
-def some_lanes(load: Load, low: Expr, high: Expr, none: Expr) -> Expr:
-    """The lanes [low, high) of a load of neighbours or of every other element, else `none`."""
-    count, index = dt.lanes(load.dtype), load.indices[0]
-    assert isinstance(index, Ramp)
-    if int_value(index.stride) == 1:
-        return _between(load, low, high, none)
-    parts = [
-        _between(_vector(load, start), low * 2 - start, high * 2 - 1 - start, none)
-        for start in (0, count)
-    ]
-    return Shuffle(parts[0], parts[1], tuple(range(0, 2 * count, 2)))
-
-
-def _between(load: Load, low: Expr, high: Expr, none: Expr) -> Expr:
-    """The lanes [low, high) of a load of neighbours, else `none`."""
-    count, first, end = dt.lanes(load.dtype), int_value(low), int_value(high)
-    if first is None or end is None:
-        return Select(lanes_between(low, high, count), load, none)
-    first, end = max(0, first), min(count, end)
-    if first >= end:
-        return none
-    whole = (first, end) == (0, count)
-    return load if whole else Select(lanes_between(first, end, count), load, none)
-
-
-def _vector(load: Load, offset: int) -> Load:
-    index = load.indices[0]
-    assert isinstance(index, Ramp)
-    one = Const(1, index.base.dtype)
-    return Load(load.buffer, (Ramp(index.base + offset, one, index.lanes),))
 
 
 def _exprs(stmt: Stmt) -> Iterator[Expr]:

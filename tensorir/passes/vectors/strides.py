@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
-from tensorir.expr import BinOp, Const, Expr, int_value
+from tensorir.expr import BinOp, Const, Expr, Load, Select, int_value
+from tensorir.passes.vectors.masked_tails import lanes_between
 from tensorir.stmt import Store
 from tensorir.vector_expr import Ramp, Shuffle
 from tensorir.visit import loads
@@ -86,3 +87,36 @@ def interleaved(rows: Sequence[Sequence[Expr]]) -> list[Expr]:
                 made = Shuffle(made, vector, tuple(chosen))
             found.append(made)
     return found
+
+
+def some_lanes(load: Load, low: Expr, high: Expr, none: Expr) -> Expr:
+    """The lanes [low, high) of a load of neighbours or of every other element, else `none`."""
+    count, index = dt.lanes(load.dtype), load.indices[0]
+    assert isinstance(index, Ramp)
+    if int_value(index.stride) == 1:
+        return _between(load, low, high, none)
+    parts = [
+        _between(neighbours(load, start), low * 2 - start, high * 2 - 1 - start, none)
+        for start in (0, count)
+    ]
+    return Shuffle(parts[0], parts[1], tuple(range(0, 2 * count, 2)))
+
+
+def _between(load: Load, low: Expr, high: Expr, none: Expr) -> Expr:
+    """The lanes [low, high) of a load of neighbours, else `none`."""
+    count, first, end = dt.lanes(load.dtype), int_value(low), int_value(high)
+    if first is None or end is None:
+        return Select(lanes_between(low, high, count), load, none)
+    first, end = max(0, first), min(count, end)
+    if first >= end:
+        return none
+    whole = (first, end) == (0, count)
+    return load if whole else Select(lanes_between(first, end, count), load, none)
+
+
+def neighbours(load: Load, offset: int) -> Load:
+    """The elements side by side from so many behind where a strided load begins."""
+    index = load.indices[0]
+    assert isinstance(index, Ramp)
+    one = Const(1, index.base.dtype)
+    return Load(load.buffer, (Ramp(index.base + offset, one, index.lanes),))

@@ -32,8 +32,7 @@ from tensorir.expr import (
 from tensorir.passes.vectors.chosen_lanes import ChosenLanes, Wanted
 from tensorir.passes.vectors.index_lanes import Remainder, combined, compared, remainder
 from tensorir.passes.vectors.masked_tails import REGISTERS
-from tensorir.passes.vectors.strided_loads import some_lanes
-from tensorir.passes.vectors.strides import LEAST
+from tensorir.passes.vectors.strides import LEAST, some_lanes
 from tensorir.vector_expr import Broadcast, Ramp
 from tensorir.visit import certain_loads, children, loads, rebuild, transform, walk_exprs
 
