@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 from typing import Any
 
@@ -133,6 +133,10 @@ class TensorIntrin:
             raise TensorIRError(f"tensor intrinsic {self.name!r}: {reason}")
 
 
+NESTS = 256
+"""Statements of which the nest is kept: rules ask each intrinsic what it computes."""
+
+
 @dataclass(frozen=True)
 class Nest:
     """Loops, outermost first, around one store in terms of them, and the conditions it is under."""
@@ -142,6 +146,7 @@ class Nest:
     guards: tuple[Expr, ...]
 
 
+@lru_cache(maxsize=NESTS)
 def loop_nest(stmt: Stmt) -> Nest | str:
     """A chain of serial loops around one store, which may lie in a block; or what is in the way."""
     loops: list[For] = []
