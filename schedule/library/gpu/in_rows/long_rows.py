@@ -16,7 +16,7 @@ from schedule.schedule import Schedule
 from schedule.state import BlockRef
 from tensorir import Gpu, checked
 
-ITEMS = 4
+ITEMS = 8
 """Pieces of the result of a thread, which reads numbers of the row once for them."""
 
 WAYS = ("block", "lanes")
