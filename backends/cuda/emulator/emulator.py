@@ -106,7 +106,8 @@ class Emulator:
         )
 
     def _checked_objects(self) -> tuple[Path, ...]:
-        if self._checked is None:
+        gone = any(not path.exists() for path in self._checked or ())  # room was made in the cache
+        if self._checked is None or gone:
             path = compile_kernels(
                 self.source, self.kernels, checked=True, cache=self._cache, timeout=self._timeout
             )

@@ -31,6 +31,17 @@ def test_nothing_is_wrong_with_the_kernels(name: str, cache: ObjectCache):
         case.check()
 
 
+def test_objects_that_a_cache_made_room_of_are_made_again(cache: ObjectCache):
+    """Checked runs load them anew each time, and told that they cannot run them."""
+    case: Case = transposed()
+    kernels = Emulator(f"{case.source}\n// of its own\n", cache=cache)
+    kernels.check(case.launch, outputs=[case.output])
+    *_, path = kernels._checked_objects()
+    path.unlink()
+    assert not kernels.check(case.launch, outputs=[case.output]).reports and path.exists()
+    case.check()
+
+
 @dataclass(frozen=True)
 class Fault:
     """A text of a kernel that is replaced, and the report that has to come of it."""
