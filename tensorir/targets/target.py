@@ -222,7 +222,7 @@ _DEFAULTS: dict[str, Any] = {
 _COUNTS = ("threads", "l1d", "l2", "l3")
 _INTEGERS = ("vector_bits", "seed", *_COUNTS)
 _LISTS = ("features", "check")
-_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+\-]*")
+_WORD = r"[A-Za-z0-9_][A-Za-z0-9_.+\-]*"
 
 
 def _names(known: Any) -> str:
@@ -261,7 +261,7 @@ def _check_value(name: str, value: Any) -> None:
     # These words reach a compiler's command line and are split at spaces and commas when read back.
     words = value if name in _LISTS else (value,) if name in ("march", "arch", "cc") else ()
     for word in words:
-        if word is not None and not (isinstance(word, str) and _WORD.fullmatch(word)):
+        if word is not None and not (isinstance(word, str) and re.fullmatch(_WORD, word)):
             raise TensorIRError(f"target option -{name}={word!r} is not a plain word")
         if name == "check" and word not in CHECKS:
             raise TensorIRError(f"target option -check={word!r} is not one of {', '.join(CHECKS)}")
