@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 from autotune.rules.group import stores_of
 from schedule import Schedule
@@ -27,8 +27,7 @@ NOWHERE: Mapping[Var, Expr] = MappingProxyType({})
 """The places of a stage that is needed elsewhere too, or does not store at its variables."""
 
 
-@dataclass(frozen=True)
-class Follower:
+class Follower(NamedTuple):
     """A stage, and where its elements are needed.
 
     places  its variables in terms of the loops of the last stage, and of others that are free there

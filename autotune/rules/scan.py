@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from autotune.rules.effort import one_thread
 from autotune.rules.group import (
@@ -30,8 +31,7 @@ ROWS, VECTORS = (1, 2, 4, 8), (1, 2, 4, 8, 16, 32, 64, 128)
 """Rows, or vectors of each row, that advance together."""
 
 
-@dataclass(frozen=True)
-class Scan:
+class Scan(NamedTuple):
     """The blocks of a scan, in program order: its first rows, its step, and what copies the states
     in their order, if it is all that reads them.
 

@@ -7,8 +7,8 @@ and computes once what is made of it alone. How much that saves is counted in it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from autotune.rules.effort import one_thread, operations_of
 from autotune.rules.forms import moved_on_axes
@@ -59,8 +59,7 @@ TASKS = 4
 """Tasks for each thread."""
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(NamedTuple):
     """So many rows along an axis of a stage, in vectors of so many elements.
 
     at  the place of the axis among the axes of the result
