@@ -9,6 +9,7 @@ import pytest
 from autotune.explain import least_transactions
 from autotune.gpu.count import works_of
 from autotune.rules import choose
+from autotune.rules.gpu.move import bound_part
 from backends import build
 from benchmarks.gpus.counts import EMULATOR, default
 from schedule import Schedule, ScheduleError, library
@@ -126,3 +127,44 @@ def test_places_of_extremes_by_blocks_are_right(shape, kind, cache):
     sch = Schedule(func)
     library.gpu.whole(sch, "S", blocks=4, warps=2)
     np.testing.assert_array_equal(build(sch, CHECKED, cache=cache)(given), given.argmax(axis))
+
+
+def upsampled(size: int) -> PrimFunc:
+    """Two tensors side by side, one of them upsampled, which a convolution pads and reads."""
+    shapes = (1, 64, size, size), (1, 32, 2 * size, 2 * size), (64, 32, 2, 2), (32, 64, 3, 3)
+    x, skipped, up, w = (te.placeholder(s, "float32", name=f"x{n}") for n, s in enumerate(shapes))
+    both = ops.concat([ops.conv2d_transpose(x, up, stride=2), skipped], 1)
+    made = ops.relu(ops.conv2d(both, w, padding=1))
+    return te.create_prim_func([x, skipped, up, w, made], name="program")
+
+
+@pytest.mark.parametrize("size", (27, 28))
+def test_rows_that_another_kernel_reads_have_a_default(size):
+    """What shifted rows waste is asked of them alone, while the kernel that reads them is there."""
+    sch, *_ = default(upsampled(size))
+    assert len(works_of(sch.func, DEVICE)) == 3
+
+
+@pytest.mark.parametrize("kind", ("float32", "float64", "int32"))
+def test_what_kernels_store_for_others_is_counted(kind):
+    """Each kernel by itself counts as it does in the whole program: nothing is left out because
+    those who read it are not there."""
+    x = te.placeholder((300, 1001), kind, name="x")
+    t = te.compute((1001, 300), lambda i, j: x[j, i] + x[j, i], "t")
+    r = te.reduce_axis(1001, name="r")
+    y = te.compute((300,), lambda j: te.sum(t[r, j] * t[1000 - r, j], axis=r), "y")
+    sch = Schedule(te.create_prim_func([x, y], name="program"))
+    one = sch.copy()
+    thread_by_thread(one, "t")
+    both = one.copy()
+    thread_by_thread(both, "y")
+    first, second = bound_part(one.func, sch.func), bound_part(both.func, one.func)
+    apart = works_of(first, DEVICE) + works_of(second, DEVICE)
+    assert len(apart) == 2 and apart == works_of(both.func, DEVICE)
+
+
+def thread_by_thread(sch: Schedule, block: str) -> None:
+    i, *_ = sch.get_loops(block)
+    blocks, threads = sch.split(i, factors=[None, 32])
+    sch.bind(blocks, "blockIdx.x")
+    sch.bind(threads, "threadIdx.x")

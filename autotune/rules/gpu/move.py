@@ -12,7 +12,20 @@ from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group
 from autotune.rules.plan import Plan, Values
 from schedule import Schedule, ScheduleError
-from tensorir import AllocationError, For, ForKind, Gpu, PrimFunc, Seq, Stmt, seq, walk
+from tensorir import (
+    AllocationError,
+    Block,
+    For,
+    ForKind,
+    Gpu,
+    PrimFunc,
+    Seq,
+    Stmt,
+    body_loads,
+    seq,
+    walk,
+    written,
+)
 
 if TYPE_CHECKING:
     from autotune.gpu.work import Room, Work
@@ -166,10 +179,11 @@ class MovePlan(Plan):
 
     @property
     def waste(self) -> float:
-        """Times the sectors of what it moves that the default asks for."""
+        """Times the sectors of what it moves that the default asks for, 1 where that is nothing."""
         assert self._found is not None
         works = bound_works(self._found[1].func, self.gpu, self.base.func)
-        return sum(w.sectors for w in works) * Gpu.sector_bytes / sum(w.bytes for w in works)
+        moved = sum(work.bytes for work in works)
+        return sum(work.sectors for work in works) * Gpu.sector_bytes / moved if moved else 1.0
 
     def _leaves_little(self, sch: Schedule) -> bool:
         """Whether no way to do the same takes much less time; several kernels leave more than that,
@@ -291,10 +305,16 @@ def _why_not(func: PrimFunc, gpu: Gpu, before: PrimFunc, needs: Needs) -> str | 
 
 def bound_part(func: PrimFunc, before: PrimFunc | None = None) -> PrimFunc:
     """The kernels of a program whose loops are bound to threads: those that a move made of the
-    program `before` it."""
+    program `before` it. What they store for other kernels is a result of theirs: nobody would read
+    it, and a lowering would leave them out."""
     there = set() if before is None else set(_nests(before))
     kernels = [stmt for stmt in _nests(func) if stmt not in there and _is_bound(stmt)]
-    return replace(func, body=seq(*kernels))
+    blocks = [part for stmt in kernels for part in walk(stmt) if isinstance(part, Block)]
+    left = {buffer for block in blocks for buffer in written(block) if buffer.scope == "global"}
+    left -= {load.buffer for block in blocks for load in body_loads(block)}
+    params = *func.params, *(buffer for buffer in func.buffers if buffer in left)
+    buffers = tuple(buffer for buffer in func.buffers if buffer not in left)
+    return replace(func, params=params, buffers=buffers, body=seq(*kernels))
 
 
 def _nests(func: PrimFunc) -> Sequence[Stmt]:
