@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tensorir.algorithms.algorithm import Algorithm, Alternative
+from tensorir.algorithms.algorithm import Alternative
 from tensorir.algorithms.recognise import (
     Reduction,
     inputs_of,
+    of_reductions,
     readers,
     reduce_by,
     reduction_of,
@@ -72,34 +73,24 @@ def _count(extents: Sequence[Expr]) -> Expr:
     return total
 
 
-def _algorithm(name: str, about: str, rounds: bool) -> Algorithm:
-    def recognise(func: PrimFunc, block: Block) -> Alternative:
-        found = _joined(func, block, rounds)
-        inputs, last = inputs_of(found.term), found.last
+def _recognise(func: PrimFunc, block: Block, rounds: bool) -> Alternative:
+    found = _joined(func, block, rounds)
+    inputs, last = inputs_of(found.term), found.last
 
-        def compute(given: Sequence[Tensor], names: Sequence[str]) -> Sequence[Tensor]:
-            from tensorir import te
+    def compute(given: Sequence[Tensor], names: Sequence[str]) -> Sequence[Tensor]:
+        from tensorir import te
 
-            tensors = dict(zip(inputs, given))
+        tensors = dict(zip(inputs, given))
 
-            def element(*i: Expr) -> Expr:
-                axes = {v: te.reduce_axis(size, v.name) for v, size in found.reduced.items()}
-                term = substitute(found.term, {**dict(zip(last.own, i)), **axes})
-                term = map_loads(term, lambda n: tensors[n.buffer][n.indices], {})
-                return reduce_by(last.op)(term, axis=[*axes.values()])
+        def element(*i: Expr) -> Expr:
+            axes = {v: te.reduce_axis(size, v.name) for v, size in found.reduced.items()}
+            term = substitute(found.term, {**dict(zip(last.own, i)), **axes})
+            term = map_loads(term, lambda n: tensors[n.buffer][n.indices], {})
+            return reduce_by(last.op)(term, axis=[*axes.values()])
 
-            return [te.compute(last.store.buffer.shape, element, names[0])]
+        return [te.compute(last.store.buffer.shape, element, names[0])]
 
-        return Alternative((last.store.buffer,), inputs, compute, found.parts)
-
-    return Algorithm(
-        name=name,
-        about=about,
-        recognise=recognise,
-        examples=lambda: _examples("sum" if rounds else "max"),
-        numerics="reassociated" if rounds else "bitwise",
-        preferred=True,
-    )
+    return Alternative((last.store.buffer,), inputs, compute, found.parts)
 
 
 def _examples(name: str) -> list[tuple[PrimFunc, str]]:
@@ -125,7 +116,9 @@ def _examples(name: str) -> list[tuple[PrimFunc, str]]:
     ]
 
 
+MAXIMA = "maxima of maxima, or whole sums of sums, as one"
+SUMS = "sums of sums of floats as one"
 JOINED = (
-    _algorithm("joined", "maxima of maxima, or whole sums of sums, as one", rounds=False),
-    _algorithm("joined_sums", "sums of sums of floats as one", rounds=True),
+    of_reductions("joined", MAXIMA, False, _recognise, _examples),
+    of_reductions("joined_sums", SUMS, True, _recognise, _examples),
 )

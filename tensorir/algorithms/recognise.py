@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tensorir import dtype
+from tensorir.algorithms.algorithm import Algorithm, Alternative
 from tensorir.analysis.combiner import combiner_of, neutral
 from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
@@ -90,6 +91,27 @@ def reduction_of(block: Block, rounds: bool) -> Reduction:
     apart = f"block {block.name!r} stores elsewhere than at its variables"
     require(len(own) == len(store.indices) and set(own) == set(spatial), apart)
     return Reduction(op, term, store, own, spatial, reduced)
+
+
+def of_reductions(
+    name: str,
+    about: str,
+    rounds: bool,
+    recognise: Callable[[PrimFunc, Block, bool], Alternative],
+    examples: Callable[[str], Sequence[tuple[PrimFunc, str]]],
+    kinds: tuple[str, ...] | None = None,
+) -> Algorithm:
+    """An algorithm for what `reduction_of` takes: for sums of floats, in another order, if it
+    `rounds`, else for what is the same in any order. Examples are made by a function of te."""
+    return Algorithm(
+        name=name,
+        about=about,
+        recognise=lambda func, block: recognise(func, block, rounds),
+        examples=lambda: examples("sum" if rounds else "max"),
+        numerics="reassociated" if rounds else "bitwise",
+        preferred=True,
+        kinds=kinds,
+    )
 
 
 def inputs_of(term: Expr) -> tuple[Buffer, ...]:

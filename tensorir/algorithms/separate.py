@@ -13,8 +13,15 @@ from dataclasses import dataclass
 from math import gcd, isqrt
 
 from tensorir import dtype as dt
-from tensorir.algorithms.algorithm import Algorithm, Alternative
-from tensorir.algorithms.recognise import Reduction, inputs_of, reduce_by, reduction_of, require
+from tensorir.algorithms.algorithm import Alternative
+from tensorir.algorithms.recognise import (
+    Reduction,
+    inputs_of,
+    of_reductions,
+    reduce_by,
+    reduction_of,
+    require,
+)
 from tensorir.arith import Analyzer
 from tensorir.expr import Const, Expr, Load, Var, int_value
 from tensorir.func import PrimFunc
@@ -227,24 +234,13 @@ def _stages(found: _Windows, given: Sequence[Tensor], name: str) -> Tensor:
     return made
 
 
-def _algorithm(name: str, about: str, rounds: bool) -> Algorithm:
-    def recognise(func: PrimFunc, block: Block) -> Alternative:
-        found = _windows(block, rounds)
+def _recognise(func: PrimFunc, block: Block, rounds: bool) -> Alternative:
+    found = _windows(block, rounds)
 
-        def compute(given: Sequence[Tensor], names: Sequence[str]) -> Sequence[Tensor]:
-            return [_stages(found, given, names[0])]
+    def compute(given: Sequence[Tensor], names: Sequence[str]) -> Sequence[Tensor]:
+        return [_stages(found, given, names[0])]
 
-        return Alternative((found.whole.store.buffer,), inputs_of(found.term), compute)
-
-    return Algorithm(
-        name=name,
-        about=about,
-        recognise=recognise,
-        examples=lambda: _examples("sum" if rounds else "max"),
-        numerics="reassociated" if rounds else "bitwise",
-        preferred=True,
-        kinds=("cpu",),
-    )
+    return Alternative((found.whole.store.buffer,), inputs_of(found.term), compute)
 
 
 def _examples(name: str) -> list[tuple[PrimFunc, str]]:
@@ -275,7 +271,9 @@ def _examples(name: str) -> list[tuple[PrimFunc, str]]:
     return found
 
 
+MAXIMA = "maxima or whole sums over windows, axis by axis"
+SUMS = "sums of floats over windows, axis by axis"
 SEPARATE = (
-    _algorithm("separate", "maxima or whole sums over windows, axis by axis", rounds=False),
-    _algorithm("separate_sums", "sums of floats over windows, axis by axis", rounds=True),
+    of_reductions("separate", MAXIMA, False, _recognise, _examples, ("cpu",)),
+    of_reductions("separate_sums", SUMS, True, _recognise, _examples, ("cpu",)),
 )
