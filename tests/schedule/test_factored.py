@@ -118,6 +118,17 @@ def test_no_other_order_takes_fewer_products(text, seed):
     assert cost(factors, kept, sizes, found) == least
 
 
+@pytest.mark.parametrize("length", [9, 40])
+def test_long_chains_are_put_in_order_at_once(length):
+    """A matrix after the other, however many there are: of orders there are too many to try."""
+    names = [te.var(f"v{n}") for n in range(length + 1)]
+    factors, kept = [*zip(names, names[1:])], [names[0], names[-1]]
+    sizes = {v: 2 if n == length // 2 else 7 for n, v in enumerate(names)}
+    found = [set(over) for over in sums_ahead(factors, kept, sizes)]
+    one = 7 * 7 * 2
+    assert cost(factors, kept, sizes, found) == (length - 1) * one
+
+
 def test_the_default_sums_within_another_sum(cache):
     """A vector of each row first: one product for a term, and no more stored than the result."""
     func = einsum("abc,c,bd->ad", sizes={"a": 64, "b": 40, "c": 48, "d": 32})
