@@ -52,7 +52,7 @@ def choose(
     algorithms = other_algorithms(allowed, device, numerics is not None)
     start = first or first_start(func, allowed)
     start, sketch = _best(start, device, allowed, constants, algorithms)
-    found = sketches_of(start, device, allowed)
+    found = sketches_of(start, device, allowed, constants=constants)
     return Chosen(start, sketch or default_sketch(found, constants))
 
 
@@ -64,7 +64,7 @@ def _best(
     that was made: others are only asked for their estimates, and a program without any is not."""
 
     def planned(start: Start, most: float = inf, told: bool = False) -> Chosen | None:
-        found = sketches_of(start, device, allowed, most=most, told=told)
+        found = sketches_of(start, device, allowed, most=most, told=told, constants=constants)
         sketch = _first(found, constants)
         return None if sketch is None else Chosen(start, sketch)
 
@@ -136,7 +136,7 @@ def make_space(
     first = first_start(func, numerics)
     algorithms = other_algorithms(numerics, device)
     start, _ = _best(first, device, numerics, constants, algorithms)
-    found = sketches(func, device, numerics, True, seed, first, start)
+    found = sketches(func, device, numerics, True, seed, first, start, constants)
     return Space([replace(sketch, constants=tuple(constants)) for sketch in found])
 
 

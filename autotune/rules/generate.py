@@ -41,34 +41,32 @@ def sketches(
     seed: int = 0,
     first: Start | None = None,
     chosen: Start | None = None,
+    constants: Collection[str] = (),
 ) -> Iterator[PlannedSketch]:
     """Those of each algorithm, that which was `chosen` first; each is made when it is asked for.
 
     `first` is the `first_start` that `chosen` was made of. With `many` they are prepared to build
     many candidates, which share the steps that begin alike, and there are general ones, and the
-    program as it was written.
+    program as it was written. `constants` are the parameters that are known when a kernel is built.
     """
     rng = random.Random(seed)
     first = first or first_start(func, numerics)
     for start in starts(func, numerics, device, first, chosen or first):
-        yield from sketches_of(start, device, numerics, many, rng)
+        yield from sketches_of(start, device, numerics, many, rng, constants=constants)
     if many:
         written = Schedule(func)
         yield PlannedSketch(UNTOUCHED, (), lambda values: written.copy())
 
 
 def sketches_of(
-    start: Start,
-    device: Device,
-    numerics: str,
-    many: bool = False,
-    rng: random.Random | None = None,
-    most: float = inf,
-    told: bool = False,
-) -> Iterator[PlannedSketch]:
+    start: Start, device: Device, numerics: str, many: bool = False,
+    rng: random.Random | None = None, most: float = inf, told: bool = False,
+    constants: Collection[str] = (),
+) -> Iterator[PlannedSketch]:  # fmt: skip
     """What the rules make of a program; nothing where that surely takes more than `most` cycles.
 
     With `many` there is what searches want besides: general nests too, if no algorithm is used.
+    Without, no plans are made after one that suits where these are the `constants`.
     `told` is for what is only asked for its estimates: nothing is scheduled to plan what is left.
     """
     rules, rng, written = rules_for(device), rng or random.Random(0), start.schedule
@@ -88,12 +86,14 @@ def sketches_of(
         if known + rules.bound(base, groups, device, most - known) > most:
             return
     asked = [_known([(plan,)]) for plan in own]
-    asked += _parts(base, groups, rules, device, numerics, rng if many else None, before, kept)
+    asked += _parts(
+        base, groups, rules, device, numerics, rng if many else None, before, constants, kept
+    )
     order = [str(name) for name in base.get_blocks()]  # what copies wants its producer as written
     asked.sort(key=lambda part: -order.index(part[0]))
     parts = [of(base) for _, of in asked] if told else list(_one_by_one(base, asked))
     finish = partial(rules.finish, device=device) if rules.finish else None
-    for plans in combined(parts, rng):
+    for plans in combined(parts, rng, constants):
         yield replace(sketch_of(base, plans, many, start.name, finish), ways=ways(parts))
     if many and not start.name and rules.general is not None:
         first = [plan for part in parts for plan in part[0]]
@@ -123,15 +123,10 @@ def _one_by_one(sch: Schedule, asked: Sequence[_Asked]) -> Iterator[Part]:
 
 
 def _parts(
-    sch: Schedule,
-    groups: Sequence[Group],
-    rules: Rules,
-    device: Device,
-    numerics: str,
-    rng: random.Random | None,
-    before: Sequence[Mapping[str, dict[str, str]]],
-    kept: Collection[str] = (),
-) -> Iterator[_Asked]:
+    sch: Schedule, groups: Sequence[Group], rules: Rules, device: Device, numerics: str,
+    rng: random.Random | None, before: Sequence[Mapping[str, dict[str, str]]],
+    constants: Collection[str], kept: Collection[str],
+) -> Iterator[_Asked]:  # fmt: skip
     """The parts of a program but `kept` blocks: its `groups` by themselves, then those that a plan
     is for together, which may be scheduled one by one as well. With `rng` all ways, of too many
     some that are drawn. Plans tell what was refused for their blocks, and `before` groups were
@@ -154,7 +149,7 @@ def _parts(
 
     def alone(group: Group, sch: Schedule) -> Part:
         before = {what: why for name in group.blocks for what, why in refused.get(name, {}).items()}
-        plans = _plans(sch, group, rules, device, numerics, rng is not None, before)
+        plans = _plans(sch, group, rules, device, numerics, rng is not None, before, constants)
         return [(plan,) for plan in plans]
 
     def taken_by_rules(trial: Schedule, group: Group) -> bool:
@@ -168,7 +163,7 @@ def _parts(
         yield group.block, partial(alone, own)
     for plan in chains:
         inside = [group for group in groups if group.block in plan.stages]
-        others = combined([alone(g, sch) for g in inside], rng) if rng else ()
+        others = combined([alone(g, sch) for g in inside], rng, constants) if rng else ()
         yield _known([(plan,), *others])
 
 
@@ -189,10 +184,11 @@ def _mixed(
 
 def _plans(
     sch: Schedule, group: Group, rules: Rules, device: Device, numerics: str, many: bool,
-    before: Mapping[str, str],
+    before: Mapping[str, str], constants: Collection[str],
 ) -> Sequence[Plan]:  # fmt: skip
-    """The plans that fit one group; without `many` no more than the default may be one of. They
+    """The plans that fit one group; without `many` none after that which is the default. They
     tell what is refused, and what was `before` it."""
+    is_last = (lambda plan: plan.always) if many else (lambda plan: plan.suits(constants))
     found: list[Plan] = []
     refused = {**before}
     in_step = in_scan(sch, sch.state.block(group.block))
@@ -202,9 +198,9 @@ def _plans(
             refused |= plan.refused
         elif all(plan.name != other.name for other in found):
             found.append(plan)
-        if not many and any(plan.always for plan in found):
+        if not many and any(map(is_last, found)):
             break
-    if not any(plan.always for plan in found):
+    if not any(map(is_last, found)):
         found += _within(rules.rest(sch, group, device), numerics)
     for plan in found if refused else ():
         plan.__dict__["passed"] = refused

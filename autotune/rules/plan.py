@@ -224,17 +224,20 @@ MOST_SKETCHES = 16
 """Sketches of a program, as long as there are not more plans: each plan is in one at least."""
 
 
-def combined(parts: Iterable[Part], rng: random.Random) -> list[list[Plan]]:
+def combined(
+    parts: Iterable[Part], rng: random.Random, constants: Collection[str] = ()
+) -> list[list[Plan]]:
     """A plan for each part: the first of all, then every other one of each part with the first of
-    the rest, those that suit whatever is constant, and others that are drawn, as many as there is
-    room for."""
+    the rest, those that suit with these `constants`, and whatever is constant, and others that are
+    drawn, as many as there is room for."""
     options = list(parts)
     first = [0] * len(options)
     found = {tuple(first): None}
     for at, part in enumerate(options):
         found.update((tuple(first[:at] + [n] + first[at + 1 :]), None) for n in range(len(part)))
-    safe = [[n for n, some in enumerate(part) if all(p.always for p in some)] for part in options]
-    found[tuple((always or [0])[0] for always in safe)] = None
+    for fits in (lambda plan: plan.suits(constants), lambda plan: plan.always):
+        safe = ((n for n, some in enumerate(part) if all(map(fits, some))) for part in options)
+        found[tuple(next(places, 0) for places in safe)] = None
     while len(found) < min(MOST_SKETCHES, ways(options)):
         found[tuple(rng.randrange(len(part)) for part in options)] = None
     return [[p for part, n in zip(options, one) for p in part[n]] for one in found]

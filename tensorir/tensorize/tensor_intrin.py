@@ -124,13 +124,16 @@ class TensorIntrin:
 
     def nest_of(self, func: PrimFunc) -> Nest:
         found = loop_nest(func.body)
-        self.require(not isinstance(found, str), f"{found}")
-        assert not isinstance(found, str)
+        if isinstance(found, str):
+            raise self.refusal(found)
         return found
 
     def require(self, condition: bool, reason: str) -> None:
         if not condition:
-            raise TensorIRError(f"tensor intrinsic {self.name!r}: {reason}")
+            raise self.refusal(reason)
+
+    def refusal(self, reason: str) -> TensorIRError:
+        return TensorIRError(f"tensor intrinsic {self.name!r}: {reason}")
 
 
 NESTS = 256

@@ -14,12 +14,15 @@ CPU = Cpu(Target(vector_bits=128, threads=2, features=("fma",), l1d=32 << 10, l2
 class Some:
     """A plan that is there to be combined."""
 
-    def __init__(self, name: str, safe: bool = True) -> None:
-        self.name, self.always = name, safe
+    def __init__(self, name: str, safe: bool = True, wants: str = "") -> None:
+        self.name, self.always, self.wants = name, safe, wants
+
+    def suits(self, constants) -> bool:
+        return self.wants in ("", *constants)
 
 
-def names(parts, seed=0) -> list[str]:
-    found = combined(parts, random.Random(seed))
+def names(parts, seed=0, constants=()) -> list[str]:
+    found = combined(parts, random.Random(seed), constants)
     return ["".join(plan.name for plan in plans) for plans in found]
 
 
@@ -45,6 +48,13 @@ def test_plans_that_suit_always_go_together():
     """Whatever operands are constants, a default is among the first."""
     some = [[(Some(f"{g}0", False),), (Some(f"{g}1"),)] for g in "abcdefgh"]
     assert "a1b1c1d1e1f1g1h1" in names(some)
+
+
+def test_plans_that_suit_these_constants_go_together():
+    """The first of each part that does: another part takes none that suits always for its sake."""
+    some = [[(Some(f"{g}0", False, w),), (Some(f"{g}1"),)] for g, w in zip("abcdefgh", "vwvwvwvv")]
+    assert "a0b1c0d1e0f1g0h0" in names(some, constants=("v",))
+    assert "a1b0c1d0e1f0g1h1" in names(some, constants=("w",))
 
 
 def test_draws_are_those_of_the_seed():

@@ -63,7 +63,7 @@ def algorithms(func, numerics="algebraic", constants=("w",)):
 def cycles(func, constants=("w",)):
     """Of the plans of a program of one block, by the algorithm."""
     found = {}
-    for sketch in sketches(func, CPU, "mixed"):
+    for sketch in sketches(func, CPU, "mixed", constants=constants):
         found.setdefault(sketch.algorithm.partition("(")[0], []).append(sketch)
     first = {name: default_sketch(some, constants) for name, some in found.items()}
     times = {name: [p.estimate(constants) for p in some.plans] for name, some in first.items()}

@@ -9,7 +9,7 @@ import pytest
 
 from autotune import Database, default_schedule, tune
 from autotune.features.features import extract
-from autotune.rules import default_candidate, make_space
+from autotune.rules import default_candidate, make_space, sketches
 from backends import build, resolve, source_text
 from schedule import Schedule, Trace
 from tensorir import Target, TensorIRError, device_of, find_intrin, interpret, ops, reference, te
@@ -245,6 +245,15 @@ def test_rows_from_which_on_padding_pays(types, rows, turned):
         func = product(ops.matmul, *shapes, types=types, transpose_b=turned)
         sketch = default_candidate(make_space(func, MACHINE)).sketch
         assert ("tensorized" in sketch) == (count == rows), sketch
+
+
+@pytest.mark.parametrize("rows", [2, 16])
+@pytest.mark.parametrize("constants", [(), ("b",)], ids=str)
+def test_no_plan_is_made_after_the_default(rows, constants):
+    func = product(ops.matmul, (rows, 66), (66, 33))
+    found = list(sketches(func, MACHINE, "reassociated", constants=constants))
+    assert [sketch.suits(constants) for sketch in found].index(True) == len(found) - 1
+    assert len(found) > 1 or rows == 16 or constants
 
 
 @pytest.mark.parametrize("types", [("uint8", "int8"), ("bfloat16", "bfloat16")], ids=str)
