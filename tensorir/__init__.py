@@ -107,6 +107,7 @@ if TYPE_CHECKING:
     from tensorir.interpreter.interpret import interpret_source as interpret_source
     from tensorir.numbers.intrin import MATH as MATH
     from tensorir.numbers.intrin import REINTERPRET as REINTERPRET
+    from tensorir.numbers.intrin import no_such_function as no_such_function
     from tensorir.numbers.numerics import DEFAULT_NUMERICS as DEFAULT_NUMERICS
     from tensorir.numbers.numerics import NUMERICS as NUMERICS
     from tensorir.numbers.numerics import allows as allows
@@ -305,7 +306,7 @@ __all__ = lazy_names(
         "tensorir.analysis.repeatable": "float_comparisons is_repeatable",
         "tensorir.verifier.inout": "fills with_declared",
         "tensorir.interpreter.interpret": "interpret interpret_source",
-        "tensorir.numbers.intrin": "MATH REINTERPRET",
+        "tensorir.numbers.intrin": "MATH REINTERPRET no_such_function",
         "tensorir.numbers.numerics": "DEFAULT_NUMERICS NUMERICS allows check_numerics weakest",
         "tensorir.text.parser": "parse parse_expr parse_exprs",
         "tensorir.parts": "buffers_in part_axes replace_buffers touched",

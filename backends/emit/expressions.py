@@ -36,6 +36,7 @@ from tensorir import (
     Var,
     children,
     int_value,
+    no_such_function,
 )
 from tensorir import dtype as dt
 
@@ -325,9 +326,7 @@ class ExpressionEmitter:
         builtin for another type, and for one that takes no operands of `dtype`."""
         row = MATH.get(name)
         if row is None:
-            raise BuildError(
-                f"{self.func.name}: there is no math function {name!r}; there are {', '.join(MATH)}"
-            )
+            raise BuildError(f"{self.func.name}: {no_such_function(name)}")
         if dtype in dt.STORAGE_ONLY or not row.takes(dtype):
             raise BuildError(
                 f"{self.func.name}: {name!r} is not defined for {dtype}; "

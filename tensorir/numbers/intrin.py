@@ -1,6 +1,6 @@
 """Math functions: each row has its NumPy meaning; backends translate the names.
 
-Public as te.exp, te.sqrt, ...; an unknown name cannot be built.
+Public as te.exp, te.sqrt, ...; an unknown name is refused where it is written.
 """
 
 from __future__ import annotations
@@ -34,6 +34,10 @@ class MathFunction:
         """Whether operands may be of that type, float16 and bfloat16 by way of float32."""
         kind = "float" if dt.is_float(dtype) else "int" if dt.is_int(dtype) else "bool"
         return kind in self.kinds or dt.element(dtype) in self.kinds
+
+    def result_of(self, dtype: str) -> str:
+        """The type of what it gives for operands of that type."""
+        return dtype if self.result == "same" else dt.with_lanes(self.result, dt.lanes(dtype))
 
     @property
     def example(self) -> str:
@@ -103,6 +107,12 @@ _ROWS = [
 ]
 
 MATH: dict[str, MathFunction] = {row.name: row for row in _ROWS}
+
+
+def no_such_function(name: object) -> str:
+    """What is said of the name of a function that is none of MATH."""
+    return f"there is no math function {name!r}; there are {', '.join(MATH)}"
+
 
 REINTERPRET = "reinterpret"
 """The call that gives the bits of its operand as a number of its own type, of equal size."""

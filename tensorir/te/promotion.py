@@ -22,7 +22,7 @@ from tensorir.expr import (
     combine,
     convert,
 )
-from tensorir.numbers.intrin import MATH
+from tensorir.numbers.intrin import MATH, no_such_function
 from tensorir.numbers.operators import OF_FLOATS, check_operator
 
 OF_BOOLS = {"&": "and", "*": "and", "min": "and", "|": "or", "+": "or", "max": "or", "^": "!="}
@@ -101,7 +101,9 @@ def select_of_any(condition: Expr, a: Expr, b: Expr) -> Expr:
 
 def call(name: str, *args: ExprLike) -> Expr:
     """The function `name` of numbers/intrin.py; float16 and bfloat16 are computed in float32."""
-    function = MATH[name]
+    function = MATH.get(name) if isinstance(name, str) else None
+    if function is None:
+        raise TensorIRError(f"call: {no_such_function(name)}; te.extern takes C of your own")
     if len(args) != function.arity:
         raise TensorIRError(f"{name} takes {function.arity} operands, not {len(args)}")
     like = next((a.dtype for a in args if isinstance(a, Expr)), "float32")

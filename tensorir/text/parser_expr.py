@@ -11,6 +11,7 @@ from tensorir import dtype as dt
 from tensorir.buffer import Buffer
 from tensorir.errors import ParseError
 from tensorir.expr import BinOp, Call, Cast, Const, Expr, Load, Not, Select, Var
+from tensorir.numbers.intrin import MATH, REINTERPRET, no_such_function
 from tensorir.text.printer_expr import call_dtype
 from tensorir.vector_expr import Broadcast, Ramp, Shuffle
 
@@ -198,15 +199,20 @@ def _call(p: ExprParser, node: ast.Call, env: Env) -> Expr:
     dtype = long_dtype(name)
     if dtype is not None:
         return _typed(p, node, dtype, env)
+    if name not in MATH and name != REINTERPRET:
+        p.fail(node, f"a known function, not {name!r}: {no_such_function(name)}")
     args = p.exprs(node.args, env)
     if not node.keywords:
         result = call_dtype(name, args)
         if result is None:
-            p.fail(node, f"a known function with its arguments, not {ast.unparse(node)!r}")
+            p.fail(node, f"the arguments of {name}, not {ast.unparse(node)!r}")
         return Call(name, args, result)
     if len(node.keywords) != 1 or node.keywords[0].arg != "dtype":
         p.fail(node, f'{name}(..., dtype="...") and no other keyword')
-    return Call(name, args, p.text(node.keywords[0].value))
+    dtype = p.text(node.keywords[0].value)
+    if dt.element(dtype) not in dt.SCALARS:
+        p.fail(node, f"a type such as float32 or int64x8, not {dtype!r}")
+    return Call(name, args, dtype)
 
 
 def _typed(p: ExprParser, node: ast.Call, dtype: str, env: Env) -> Expr:

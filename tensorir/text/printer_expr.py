@@ -106,8 +106,7 @@ def call_dtype(name: str, args: tuple[Expr, ...]) -> str | None:
     row = MATH.get(name)
     if row is None or len(args) != row.arity:
         return None
-    first = args[0].dtype
-    return first if row.result == "same" else dt.with_lanes(row.result, dt.lanes(first))
+    return row.result_of(args[0].dtype)
 
 
 def _call(e: Call) -> tuple[str, int]:

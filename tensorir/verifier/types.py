@@ -11,7 +11,7 @@ from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError, VerifyError
 from tensorir.expr import BinOp, Call, Cast, Const, Expr, Load, Not, Select, Var, int_value
 from tensorir.func import PrimFunc
-from tensorir.numbers.intrin import MATH, REINTERPRET
+from tensorir.numbers.intrin import MATH, REINTERPRET, no_such_function
 from tensorir.numbers.operators import check_operator
 from tensorir.stmt import Block, Exchange, For, ForKind, If, Let, Prefetch, Stmt, Store
 from tensorir.vector_expr import Broadcast, Ramp, Shuffle
@@ -112,9 +112,10 @@ def _select(e: Select) -> None:
 def _call(e: Call) -> None:
     if e.name == REINTERPRET:
         _reinterpret(e)
+        return
     row = MATH.get(e.name)
     if row is None:
-        return
+        raise VerifyError(f"{e!r}: {no_such_function(e.name)}")
     count = len(e.args)
     if count != row.arity:
         raise VerifyError(f"{e.name} takes {row.arity} arguments, and {e!r} has {count}")
@@ -125,6 +126,8 @@ def _call(e: Call) -> None:
             raise VerifyError(f"{e!r} is applied to {arg.dtype}; convert it to {wanted}")
         if arg.dtype != e.args[0].dtype:
             raise VerifyError(f"the arguments of {e!r} differ in dtype")
+    result = row.result_of(e.args[0].dtype)
+    _require(e.dtype == result, f"{e!r} has dtype {e.dtype}, and {e.name} gives {result}")
 
 
 def _reinterpret(e: Call) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tensorir import te
 from tensorir.buffer import Buffer
-from tensorir.errors import VerifyError
-from tensorir.expr import TRUE, BinOp, Expr, Load, Not, Select, Var, const
+from tensorir.errors import TensorIRError, VerifyError
+from tensorir.expr import TRUE, BinOp, Call, Expr, Load, Not, Select, Var, const
 from tensorir.func import PrimFunc
 from tensorir.passes.rewriting import with_body
 from tensorir.stmt import (
@@ -196,6 +197,8 @@ BAD_MATMUL = [
     (("T[vi, vj] = 0.0", "T[vi] = 0.0"), "T[vi] has 1 indices"),
     (("A[vi, vk] *", "A[vi, i32(vk)] *"), "the index i32(vk) of type int32; convert it to int64"),
     (("A[vi, vk] *", "exp(f16(A[vi, vk])) *"), "applied to float16; convert it"),
+    (("A[vi, vk] *", "f32(exp(A[vi, vk], dtype='float64')) *"), "float64, and exp gives float32"),
+    (("A[vi, vk] *", "f32(isnan(A[vi, vk], dtype='int32')) *"), "int32, and isnan gives bool"),
     (("where(i_0 * 4 + i_1 < 30)", "where(i_0 * 4 + i_1)"), "condition of block 'T' is int64"),
     (("max(T[vi, vj], 0.0)", "select(T[vi, vj], 1.0, 0.0)"), "is float32, not bool"),
     (("max(T[vi, vj], 0.0)", "select(vi < 3, 1.0, 0)"), "float32 and int64; convert one"),
@@ -227,6 +230,18 @@ def test_a_broken_matmul_is_rejected(row):
     with pytest.raises(VerifyError) as caught:
         verify(parse(change(MATMUL, *pairs)))
     assert message in str(caught.value)
+
+
+def test_calls_of_no_math_function_are_rejected():
+    """Names of C's functions among them, and whatever is no name."""
+    x = Buffer("x", (), "float32")
+    for name in ("cbrt", "abs", "__builtin_trap", ""):
+        store = Store(x, (), Call(name, (Load(x, ()),), "float32"))
+        with pytest.raises(VerifyError, match=f"there is no math function '{name}'; there are exp"):
+            verify(PrimFunc("f", (x,), (), store))
+    for name in ("cbrt", "reinterpret", None, ["exp"]):
+        with pytest.raises(TensorIRError, match="call: there is no math function"):
+            te.call(name, te.const(1.0, "float32"))
 
 
 BAD_CONV = [
