@@ -13,12 +13,33 @@ from tensorir.errors import TensorIRError
 
 Result = TypeVar("Result")
 
+REFLECTED = {
+    "add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__",
+    "floor_divide": "__rfloordiv__", "remainder": "__rmod__", "power": "__rpow__",
+    "bitwise_and": "__rand__", "bitwise_or": "__ror__", "bitwise_xor": "__rxor__",
+    "left_shift": "__rlshift__", "right_shift": "__rrshift__", "less": "__gt__",
+    "less_equal": "__ge__", "greater": "__lt__", "greater_equal": "__le__", "equal": "__eq__",
+    "not_equal": "__ne__",
+}  # fmt: skip
+"""What an operand of ours is asked where NumPy's is the left one, by the function it calls."""
+
 
 class Operators(Generic[Result]):
     """Python's operators in terms of `operate(op, left, right)`; `dtype` is that of self."""
 
     __slots__ = ()
-    __array_ufunc__ = None  # numbers and arrays of NumPy leave the operation to us
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """Numbers and arrays of NumPy leave operators to us; its functions compute nothing."""
+        name = REFLECTED.get(ufunc.__name__)
+        if name is None or len(inputs) != 2 or inputs[1] is not self or method != "__call__":
+            raise TensorIRError(_of_numpy(ufunc.__name__, self))
+        result = getattr(self, name)(inputs[0])
+        return name == "__ne__" if result is NotImplemented else result  # as of other objects
+
+    def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
+        """NumPy's functions take us for one element: the dot of two matrices was their product."""
+        raise TensorIRError(_of_numpy(function.__name__, self))
 
     if TYPE_CHECKING:
         dtype: str
@@ -128,3 +149,10 @@ class Operators(Generic[Result]):
         from tensorir.te.math import abs
 
         return abs(self)  # type: ignore[arg-type, return-value]
+
+
+def _of_numpy(name: str, operand: object) -> str:
+    from tensorir.te.math import FUNCTIONS
+
+    ours = f"te.{name}" if name in FUNCTIONS else "operators, functions of te or of tensorir.ops"
+    return f"np.{name} computes numbers, and {operand!r} is computed by a kernel; use {ours}"

@@ -78,6 +78,7 @@ class ExpressionEmitter:
     }
     """Operator: precedence of the result, and what the left and right operand must have."""
     spelling: ClassVar[dict[str, str]] = {"and": "&&", "or": "||"}
+
     def __init__(self, func: PrimFunc, target: Target) -> None:
         self.func = func
         self.target = target
