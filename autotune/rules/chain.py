@@ -11,7 +11,7 @@ block of scores fits the second-level cache of a CPU.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -19,7 +19,7 @@ from typing import Any
 
 from autotune.choices import Choice
 from autotune.rules.ahead import asking_pays
-from autotune.rules.chain_nest import SIDE_BY_SIDE, ChainNest
+from autotune.rules.chain_nest import SIDE_BY_SIDE, ChainNest, tile_of
 from autotune.rules.common_reads import read_in_common
 from autotune.rules.effort import one_thread
 from autotune.rules.find_chain import Chain, find_chains, last_reduce
@@ -127,7 +127,8 @@ def _plan(base: Schedule, sch: Schedule, chain: Chain, cpu: Cpu) -> ChainPlan:
     if chain.products:
         columns = min(size(blocks(name).spatial[-1].extent) for name in chain.products)
         vectors = tuple(n * lanes for n in (1, 2, 3, 4, 6) if n * lanes < columns + lanes)
-        row, vector = _shared_tile(sch, chain, cpu, list(product(rows, vectors)))
+        (row, vector), apart = _shared_tile(sch, chain, cpu, list(product(rows, vectors)))
+        chain = replace(chain, apart=apart)
         options |= {"vector": (vectors, vector), "rows": (rows, row)}
     else:
         fits = chain.item * usual * (chain.kept + 3 * chain.written) <= cpu.kept_bytes(2)
@@ -148,38 +149,30 @@ def _side_by_side(rows: int) -> int:
 
 def _shared_tile(
     sch: Schedule, chain: Chain, cpu: Cpu, tiles: Sequence[tuple[int, int]]
-) -> tuple[int, int]:
-    """The rows and columns of the register tile of all products that take the least time."""
+) -> tuple[tuple[int, int], dict[str, tuple[int | None, bool]]]:
+    """The rows and columns of the register tile of all products that take the least time, and how
+    the terms of each are taken apart then."""
     from autotune.estimate.estimate import Estimate
+    from autotune.plans import grouped
 
-    cycles: Any = 0.0
+    ways = {}
     for c in (library.find_contraction(sch, name) for name in chain.products):
-        plans = [_tile(c, chain, rows, columns) for rows, columns in tiles]
-        cycles = cycles + Estimate(c, cpu).arithmetic(plans)
+        plans = grouped(c, (tile_of(c, chain, rows, columns) for rows, columns in tiles))
+        cycles = Estimate(c, cpu).arithmetic(plans).reshape(len(tiles), -1)
+        ways[c.block] = cycles, [(plan.apart, plan.chained) for plan in plans]
     *outer, last = chain.sizes
     tasks = [prod(outer) * -(-last // rows) for rows, _ in tiles]
     busiest = [-(-n // cpu.threads) * cpu.threads / n for n in tasks]
-    rows, columns = min(zip(cycles * busiest, tiles))[1]
-    return int(rows), int(columns)
+    total: Any = sum(cycles.min(axis=1) for cycles, _ in ways.values())
+    best = min(zip(total * busiest, tiles, range(len(tiles))))
+    apart = {block: among[int(cycles[best[2]].argmin())] for block, (cycles, among) in ways.items()}
+    return best[1], apart
 
 
 def _after(sch: Schedule, chain: Chain, cpu: Cpu) -> Plan | None:
     """The plan of the stage that takes results to their place, if there is one."""
     users = sch.get_consumers(chain.stages[-1]) if chain.order.kept else []
     return placing_plan(sch, str(users[0]), cpu) if users else None
-
-
-def _tile(c: library.Contraction, chain: Chain, rows: int, columns: int) -> library.NestPlan:
-    """A register tile of a product of a chain: of its last loop of rows, and of its columns."""
-    lane = c.spatial[-1]
-    row = next((n for n in reversed(c.spatial) if n != lane and c.result.strides[n]), lane)
-    tile = tuple({row: rows, lane: columns}.get(n, 1) for n in c.spatial)
-    apart = [n for n, o in enumerate(c.operands) if o.strides[lane] not in (0, 1)]
-    packed = [n for n in apart if (c.block, c.operands[n].buffer) in chain.packed]
-    packs = tuple(library.Pack(n, lane, columns) for n in packed)
-    return library.NestPlan(
-        lane, chain.lanes, tile, tile, c.written, c.spatial, packs, threads=False
-    )
 
 
 def _together(sch: Schedule, chain: Chain, cpu: Cpu, statistics: int) -> int:

@@ -36,8 +36,9 @@ class ChainNest:
     def run(self) -> None:
         sch, chain = self.sch, self.chain
         put_in_rows(sch, chain.order)
-        for product, operand in chain.packed:
-            self.pack(product, operand)
+        for product in chain.products:
+            c = library.find_contraction(sch, product)
+            library.prepare(sch, c, tile_of(c, chain, self.rows, self.vector, self.parallel))
         writers = self.writers()
         together = read_in_common(sch, chain.statistics)
         parts = {block: self.in_lanes(block) for block in chain.statistics}
@@ -61,14 +62,6 @@ class ChainNest:
             self.refused.update(ask_ahead(sch, self.stages, self.task, rows, not past))
         if self.parallel:
             sch.parallel(shared)
-
-    def pack(self, product: str, operand: str) -> None:
-        """Read an operand in panels of as many columns as a register tile has."""
-        c = library.find_contraction(self.sch, product)
-        lane, found = c.spatial[-1], enumerate(c.operands)
-        at = next(n for n, o in found if o.buffer == operand and o.strides[lane] not in (0, 1))
-        panels = library.Pack(at, lane, self.vector)
-        library.pack(self.sch, c, panels, c.written, self.parallel)
 
     def finish_stages(
         self, writers: Mapping[str, str], partial: Collection[str], common: Sequence[list[str]]
@@ -179,6 +172,22 @@ class ChainNest:
             if maker in sch.get_producers(user) and first and second:
                 what = f"{user!r} in the loop of {maker!r}"
                 attempt(self.refused, what, sch.merge, first[0], second[0])
+
+
+def tile_of(
+    c: library.Contraction, chain: Chain, rows: int, columns: int, threads: bool = False
+) -> library.NestPlan:
+    """A register tile of a product of a chain: of its last loop of rows, and of its columns."""
+    lane = c.spatial[-1]
+    row = next((n for n in reversed(c.spatial) if n != lane and c.result.strides[n]), lane)
+    tile = tuple({row: rows, lane: columns}.get(n, 1) for n in c.spatial)
+    far = [n for n, o in enumerate(c.operands) if o.strides[lane] not in (0, 1)]
+    packs = tuple(library.Pack(n, lane, columns) for n in far)
+    apart, chained = chain.apart.get(c.block, (None, False))
+    return library.NestPlan(
+        lane, chain.lanes, tile, tile, c.written, c.spatial, packs, threads=threads, apart=apart,
+        chained=chained,
+    )  # fmt: skip
 
 
 def _align_rows(sch: Schedule, stages: Sequence[str], lanes: int) -> None:

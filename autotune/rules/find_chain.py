@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 from autotune.rules.chain_rows import InRows, RowOrder, Stage
@@ -34,7 +34,7 @@ class Chain:
     statistics  reductions along contiguous memory
     products    reductions with columns of their own: by register tiles
     epilogues   of a product, the stage that alone reads it, element by element
-    packed      (product, operand) whose neighbouring columns are far apart in memory
+    apart       how the terms of a product are taken apart (`library.regroup`)
     kept        elements that all but the last stage make for a row; `written` are those that it
                 makes
     item        bytes of the widest element that a stage makes; `lanes` are as many to a vector
@@ -46,11 +46,11 @@ class Chain:
     statistics: tuple[str, ...]
     products: tuple[str, ...]
     epilogues: Mapping[str, str]
-    packed: tuple[tuple[str, str], ...]
     kept: int
     written: int
     item: int
     lanes: int
+    apart: Mapping[str, tuple[int | None, bool]] = field(default_factory=dict)
 
     @property
     def last(self) -> str:
@@ -111,7 +111,6 @@ def _classified(rows: InRows, groups: Sequence[Group], cpu: Cpu) -> Chain | None
     sch, stages = rows.sch, rows.stages
     statistics: list[str] = []
     products: list[str] = []
-    packed: list[tuple[str, str]] = []
     before: set[str | None] = set()
     first, room = 0, cpu.kept_bytes(2)
     for at, stage in enumerate(stages):
@@ -119,16 +118,13 @@ def _classified(rows: InRows, groups: Sequence[Group], cpu: Cpu) -> Chain | None
         if not block.is_reduction and not _is_apart(block, stage):
             continue
         product = stage.width > 1 and block.is_reduction
-        operands = _gathered(sch, stage) if product and _shared_bytes(block) <= room else None
-        if operands is not None:
+        if product and _shared_bytes(block) <= room and _may_tile(sch, stage):
             room -= _shared_bytes(block)
             products.append(name)
-            packed.extend((name, operand) for operand in operands)
         elif stage.width == 1 and block.is_reduction and _along_memory(block, cpu):
             statistics.append(name)
         else:
-            first, statistics, products, packed = at + 1, [], [], []
-            room = cpu.kept_bytes(2)
+            first, statistics, products, room = at + 1, [], [], cpu.kept_bytes(2)
             before |= {name, *(g.epilogue for g in groups if g.block == name)}
     kept = [stage for stage in stages[first:] if stage.block not in before]
     if not statistics or kept[-1] is not stages[-1]:
@@ -142,8 +138,8 @@ def _classified(rows: InRows, groups: Sequence[Group], cpu: Cpu) -> Chain | None
         epilogues[order.last] = stages[-1].block
     return Chain(
         order, rows.sizes, tuple(stage.block for stage in kept), tuple(statistics),
-        tuple(products), epilogues, tuple(packed), sum(stage.width for stage in kept[:-1]),
-        stages[-1].width, max(map(dtype.itemsize, kinds)), cpu.elements(*kinds),
+        tuple(products), epilogues, sum(stage.width for stage in kept[:-1]), stages[-1].width,
+        max(map(dtype.itemsize, kinds)), cpu.elements(*kinds),
     )  # fmt: skip
 
 
@@ -208,30 +204,22 @@ def _shared_bytes(block: Block) -> int:
     return total
 
 
-def _gathered(sch: Schedule, stage: Stage) -> list[str] | None:
-    """The operands of a product whose neighbouring columns are apart in memory.
-
-    None where the block is no product for a chain: its columns are no axis of what it stores, or
-    too few rows share an operand that would have to be packed.
-    """
+def _may_tile(sch: Schedule, stage: Stage) -> bool:
+    """Whether a product is one for a chain: its columns are an axis of what it stores, and operands
+    with columns apart in memory can be packed, which enough rows share."""
     block = sch.state.block(stage.block)
     store = output_store(block)
-    spatial = [it.var for it in block.spatial]
-    if store is None or len(stage.columns) != 1 or not stage.tiled:
-        return None
-    if store.indices[-1] is not spatial[-1] or spatial[-1] is not stage.columns[0]:
-        return None
-    c = group_contraction(sch, Group(stage.block))
+    *rows, column = [it.var for it in block.spatial]
+    if store is None or stage.columns != (column,) or not stage.tiled:
+        return False
+    c = group_contraction(sch, Group(stage.block)) if store.indices[-1] is column else None
     if c is None:
-        return None
-    rows, found, lane = set(spatial[:-1]), [], c.spatial[-1]
+        return False
     extents = {it.var: size(it.extent) for it in block.iters}
     for n, operand in enumerate(c.operands):
-        if operand.strides[lane] not in (0, 1):
-            if not c.can_pack(n, lane):
-                return None
+        if operand.strides[c.spatial[-1]] not in (0, 1):
             apart = {v for load in library.loads_of(block, c, operand) for v in variables(load)}
-            if prod(extents[v] for v in rows if v not in apart) < PACK_FROM:
-                return None
-            found.append(operand.buffer)
-    return found
+            users = prod(extents[v] for v in rows if v not in apart)
+            if users < PACK_FROM or not c.can_pack(n, c.spatial[-1]):
+                return False
+    return True

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from schedule.library.contraction.axes import Digit as Digit
     from schedule.library.contraction.axes import Operand as Operand
     from schedule.library.contraction.copies import copy_ahead as copy_ahead
-    from schedule.library.contraction.copies import pack as pack
     from schedule.library.contraction.copies import with_panel as with_panel
     from schedule.library.contraction.factors import groupings as groupings
     from schedule.library.contraction.factors import shared_parts as shared_parts
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from schedule.library.contraction.moves import panel as panel
     from schedule.library.contraction.moves import parts as parts
     from schedule.library.contraction.nest import make_nest as make_nest
+    from schedule.library.contraction.nest import prepare as prepare
     from schedule.library.contraction.partial import add_lanes as add_lanes
     from schedule.library.contraction.partial import partial_sums as partial_sums
     from schedule.library.contraction.partial import with_partial as with_partial
@@ -71,12 +71,12 @@ __all__ = lazy_names(
         "schedule.library.contraction.again": "loads_of",
         "schedule.library.contraction.ahead": "ahead factors_ahead with_parts_packed",
         "schedule.library.contraction.axes": "NEAR Access Axis Contraction Digit Operand",
-        "schedule.library.contraction.copies": "copy_ahead pack with_panel",
+        "schedule.library.contraction.copies": "copy_ahead with_panel",
         "schedule.library.contraction.factors": "groupings shared_parts",
         "schedule.library.contraction.find": "find_again find_contraction read_by",
         "schedule.library.contraction.move": "Move MovedPlan left_by make_moved_nest",
         "schedule.library.contraction.moves": "lanes panel parts",
-        "schedule.library.contraction.nest": "make_nest",
+        "schedule.library.contraction.nest": "make_nest prepare",
         "schedule.library.contraction.partial": "add_lanes partial_sums with_partial",
         "schedule.library.contraction.places": "NoContraction own_loops",
         "schedule.library.contraction.plain": "in_axes on_axes plain_form with_result_on_axes",

@@ -13,8 +13,8 @@ from autotune.plans import plans
 from autotune.rules import choose, make_space
 from backends import build
 from schedule import Schedule
-from schedule.library import find_contraction, groupings
-from tensorir import Cpu, Target, reference, te
+from schedule.library import find_contraction, groupings, shared_parts
+from tensorir import Cpu, Target, ops, reference, te
 
 CPU = Cpu(
     Target(vector_bits=512, threads=2, features=("avx512f",), l1d=32 << 10, l2=1 << 20, l3=1 << 25)
@@ -130,3 +130,33 @@ def test_tiles_share_what_they_read_as_well(scale):
     """A single row has the fewest products of its own, and reads an operand anew for each sum."""
     _, best = plans(contraction(product(scale, size=512)), CPU)[0]
     assert min(best.tile) > 1
+
+
+def weighted(order, right):
+    """A softmax times a matrix, whose terms have a factor more."""
+    x, v = te.placeholder((12, 40), name="X"), te.placeholder((40, 32), name="V")
+    s = te.placeholder((40,), name="S")
+    k, weights = te.reduce_axis(40, name="k"), ops.softmax(x)
+
+    def term(i, j):
+        a, b, c = ((weights[i, k], v[k, j], s[k])[n] for n in order)
+        return a * (b * c) if right else (a * b) * c
+
+    out = te.compute((12, 32), lambda i, j: te.sum(term(i, j), axis=k), name="C")
+    return te.create_prim_func([x, v, s, out], name="weighted")
+
+
+def test_products_of_chains_have_it(cache):
+    """In whatever order, what a term multiplies first stands still along the rows or the lanes."""
+    rng = np.random.default_rng(0)
+    args = [rng.standard_normal(shape).astype("float32") for shape in ((12, 40), (40, 32), (40,))]
+    for order, right in [(o, r) for o in permutations(range(3)) for r in (False, True)]:
+        func = weighted(order, right)
+        (plan,) = choose(func, CPU, None, ()).sketch.plans
+        assert plan.name == "chain"
+        sch = default_schedule(func, CPU.target)
+        c = find_contraction(sch, "C")
+        for parts in shared_parts(c, None):
+            assert len({n for o in parts for n in c.spatial if c.operands[o].strides[n]}) < 2
+        (want,) = reference(func, *args)
+        np.testing.assert_allclose(build(sch, cache=cache)(*args), want, rtol=1e-5, atol=1e-5)

@@ -35,10 +35,8 @@ def shared_parts(c: Contraction, apart: int | None) -> list[tuple[int, ...]]:
 
 def regroup(sch: Schedule, c: Contraction, apart: int | None) -> None:
     """Take the products of a contraction apart along an axis. ScheduleError if refused."""
-    if apart is None:
-        return
     for product in reversed(c.products):  # those within another one before it
-        groups = groups_of(c, product, apart)
+        groups = () if apart is None else groups_of(c, product, apart)
         if groups:
             sch.regroup(c.block, groups, product.place)
 

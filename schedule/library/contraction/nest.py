@@ -34,6 +34,21 @@ def make_nest(sch: Schedule, c: Contraction, plan: NestPlan) -> None:
     Nest(sch, c, plan).run()
 
 
+def prepare(sch: Schedule, c: Contraction, plan: NestPlan) -> dict[int, str]:
+    """Take terms apart, put padding into the sums, and copy operands, as a plan says; returns the
+    stages that copy operands. ScheduleError if refused."""
+    regroup(sch, c, plan.apart)
+    if plan.chained:
+        sch.reassociate(c.block)
+    for pad in _pads(c) if plan.pad == "inline" else ():
+        sch.compute_inline(pad)
+    return {what.operand: pack(sch, c, what, plan.steps, plan.threads) for what in plan.packs}
+
+
+def _pads(c: Contraction) -> list[str]:
+    return list(dict.fromkeys(o.pad for o in c.operands if o.pad is not None))
+
+
 class Nest:
     """The steps, in order. Of a contraction inside of a loop of another nest, which its plan takes
     for one task, these are `lay_out_inner`, `place_inner` and `cut_inner`."""
@@ -41,20 +56,12 @@ class Nest:
     def __init__(self, sch: Schedule, c: Contraction, plan: NestPlan) -> None:
         self.sch, self.c, self.plan = sch, c, plan
         self.read = [o.buffer for o in c.operands]
-        self.pads = list(dict.fromkeys(o.pad for o in c.operands if o.pad is not None))
+        self.pads = [] if plan.pad == "inline" else _pads(c)
 
     def run(self) -> None:
         sch, c, plan = self.sch, self.c, self.plan
-        regroup(sch, c, plan.apart)
-        if plan.chained:
-            sch.reassociate(c.block)
-        if plan.pad == "inline":
-            for pad in self.pads:
-                sch.compute_inline(pad)
-            self.pads = []
-        for what in plan.packs:
-            copier = pack(sch, c, what, plan.steps, plan.threads)
-            self.read[what.operand] = store_of(sch, copier).buffer.name
+        for operand, copier in prepare(sch, c, plan).items():
+            self.read[operand] = store_of(sch, copier).buffer.name
         step = c.result.strides[plan.lane]
         ways = {0: self.run_added, 1: self.run_in_place if c.repeated else self.run_direct}
         task = (self.run_turned if step is None else ways.get(step, self.run_turned))()
