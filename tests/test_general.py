@@ -17,6 +17,7 @@ from benchmarks.general import report
 from benchmarks.general.__main__ import main
 from benchmarks.general.code import machine_code, nameless
 from benchmarks.general.form import Form, expected, given, numbers, restored, work
+from benchmarks.general.laws import beside, instructions, law
 from benchmarks.general.measure import Figure, Found
 from benchmarks.general.rewritings import REWRITINGS, forms_of
 from benchmarks.general.workloads import rows, workload
@@ -212,9 +213,54 @@ def test_other_types_are_compared_by_what_bounds_the_program():
     assert work(form("split first"), plain, dense=False) == 1
 
 
-def figure(kind: str, ratio: float) -> Figure:
-    timing = Timing((1e-3 * ratio,), 1)
-    return Figure(kind, f"{kind} x", "default", timing, 1.0, Comparison(ratio, ratio, ratio))
+def test_instructions_are_counted():
+    """Of 4 x 6 sums of 8 products, of 32 and 48 elements that are read and 24 written."""
+    sums, moved = 4 * 6 * 8, 4 * 8 + 8 * 6 + 4 * 6
+    for name, count in {
+        "split first": sums + moved,
+        "float64": 2 * (sums + moved),
+        "float16": sums + 2 * moved,
+        "bfloat16": sums + 2 * moved + 4 * 8 + 8 * 6,
+        "int32": 2 * sums + moved,
+        "int8": 2 * sums + moved + 4 * 8 + 8 * 6,
+    }.items():
+        assert instructions(form(name).func) == count, name
+    a = te.placeholder((9,), name="a")
+    out = te.compute((9,), lambda i: te.if_then_else(i < 8, a[i + 1], 0.0) + 1.0, name="out")
+    assert instructions(te.create_prim_func([a, out])) == 9 + 2 * 9  # no condition of lanes
+
+
+def test_forms_may_take_what_they_have_to():
+    plain = matmul()
+    times = {plain: 4.0}
+
+    def most(name: str, share: float = 1.0) -> float:
+        for n, program in enumerate(beside(form(name), plain, share), 1):
+            times[program] = 3.0 / n
+        return law(form(name), plain, share, times.__getitem__)
+
+    assert most("split first") == most("renamed letters") == most("scaled by k") == 1
+    assert most("permuted reversed") == 1 + 3 / 4  # and the same once more, turned
+    assert most("int32") == instructions(form("int32").func) / instructions(plain)
+    assert most("float64", 2.0) == 1 and most("float64", 1.5) == 2 / 1.5
+    (turning,) = beside(form("permuted reversed"), plain, 1.0)
+    (c,) = (np.arange(24, dtype=np.float32).reshape(4, 6),)
+    np.testing.assert_array_equal(*reference(turning, c), c.T)
+    sizes = [4 * 2 * p.params[0].const_shape[0] for p in beside(form("float64"), plain, 2.0)]
+    assert sizes == [8 * 104, 4 * 104]
+
+
+def figure(kind: str, ratio: float, law: float = 1.0) -> Figure:
+    timing, found = Timing((1e-3 * ratio,), 1), Comparison(ratio, ratio, ratio)
+    return Figure(kind, f"{kind} x", "default", timing, 1.0, found, law=law)
+
+
+def test_bounds_are_of_what_a_form_has_to_take():
+    figures = [figure("type", 1.3, 1.2), figure("type", 1.3), figure("type", 1.5, 1.2)]
+    row = Found(workload(TINY[0]), {"default": Timing((1e-3,), 1)}, figures, {}, 0.0)
+    lines = report.notes([row], "default")
+    assert lines[1].startswith("2 of 3 forms take more") and lines[2].startswith("1 take more")
+    assert lines[3].endswith(", and has to take 1.20x") and lines[4].endswith("1.30]")
 
 
 def test_slow_forms_are_listed_slowest_first():
@@ -223,7 +269,7 @@ def test_slow_forms_are_listed_slowest_first():
     row = Found(workload(TINY[0]), {"default": Timing((1e-3,), 1)}, figures, {}, 0.0)
     lines = report.notes([row], "default")
     assert lines[1].startswith("2 of 5 forms take more than they may")
-    assert [line.split(": ")[1] for line in lines[2:]] == ["split x", "renamed x"]
+    assert [line.split(": ")[1] for line in lines[3:]] == ["split x", "renamed x"]
     assert report.cells(row, [row], "default")[2:] == ["1.04", "1.10", "1.20"]
     assert report.means([row], "default")[2:] == ["1.03", "1.10", "0.98"]
     lines = report.summary({"machine": "none"}, [row], ["default"]).splitlines()

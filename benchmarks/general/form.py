@@ -125,13 +125,13 @@ def require_close(outputs: Sequence[Buffer], found: Arrays, wanted: Arrays) -> N
 def work(form: Form, plain: PrimFunc, dense: bool) -> float:
     """What a form has to do over what the plain program has to, where its types differ: bytes of
     arguments, or of arithmetic in a `dense` program, which is bound by that."""
-    kinds = [_arithmetic(f) if dense else _bytes(f) for f in (form.func, plain)]
+    kinds = [_arithmetic(f) if dense else bytes_of(f) for f in (form.func, plain)]
     return 1.0 if form.kind != "type" else kinds[0] / kinds[1]
 
 
 def is_dense(flops: int, func: PrimFunc) -> bool:
     """Whether a program has at least 8 operations for each byte of its arguments."""
-    return flops >= 8 * _bytes(func)
+    return flops >= 8 * bytes_of(func)
 
 
 def _arithmetic(func: PrimFunc) -> float:
@@ -139,7 +139,8 @@ def _arithmetic(func: PrimFunc) -> float:
     return max(4, max(dtype.itemsize(b.dtype) for b in (*func.params, *func.buffers)))
 
 
-def _bytes(func: PrimFunc) -> float:
+def bytes_of(func: PrimFunc) -> float:
+    """Of all arguments; symbolic sizes count as none."""
     return float(sum(prod(_shape(p)) * dtype.itemsize(p.dtype) for p in func.params))
 
 

@@ -28,6 +28,7 @@ from backends import (
 )
 from benchmarks.general.code import machine_code
 from benchmarks.general.form import Arrays, Form, given, numbers, require_close, restored, work
+from benchmarks.general.laws import beside, law
 from benchmarks.general.workloads import Workload
 from benchmarks.searched import searched
 from tensorir import PrimFunc, Target, TensorIRError, dtype
@@ -68,6 +69,7 @@ class Figure:
     work    what it has to do over what the plain program has to: 2 for bytes that are twice as many
     ratio   of times, divided by `work`
     same    whether it is the plain program's machine code: its time is the plain one's
+    law     what the ratio may be where no schedule changes that it is more than 1 (`laws.py`)
     """
 
     kind: str
@@ -77,6 +79,7 @@ class Figure:
     work: float
     ratio: Comparison
     same: bool = False
+    law: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -150,7 +153,8 @@ def measure(workload: Workload, forms: Sequence[Form], settings: Settings) -> Fo
         for form in forms:
             try:
                 kernel = _ready(form, workload, arrays, schedule, settings, target, memory)
-                for part in form.parts:
+                share = work(form, workload.func, workload.dense)
+                for part in (*form.parts, *beside(form, workload.func, share)):
                     if part not in made:
                         made[part] = _part(part, workload.func, settings, target, memory)
                 _check(form, workload, kernel, base, [made[p] for p in form.parts], arrays)
@@ -189,13 +193,15 @@ def _figures(
             timing = timed.get((form, schedule))
             if timing is None:
                 continue
-            beside = [timed[plain, schedule], *(timed[part] for part in form.parts)]
-            whole = Timing(tuple(map(sum, zip(*(t.times for t in beside)))), 1)
+            apart = [timed[plain, schedule], *(timed[part] for part in form.parts)]
+            whole = Timing(tuple(map(sum, zip(*(t.times for t in apart)))), 1)
             share = work(form, workload.func, workload.dense)
             found = compare(timing, whole)
             ratio = Comparison(found.ratio / share, found.low / share, found.high / share)
             same = timing is timed[plain, schedule] and not form.parts
-            yield Figure(form.kind, form.name, schedule, timing, share, ratio, same)
+            alone = {plain.func: timed[plain, schedule], **timed}
+            most = law(form, plain.func, share, lambda func, of=alone: of[func].median)
+            yield Figure(form.kind, form.name, schedule, timing, share, ratio, same, most)
 
 
 def _largest(func: PrimFunc, forms: Sequence[Form]) -> _Memory:
