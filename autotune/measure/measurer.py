@@ -211,6 +211,8 @@ class Measurer:
         others = Neighbours()
         with self._phases.holding(self._undisturbed(others), "race"):
             reply = self._start_runner().request(message, self._limits())
+            if reply.outcome == "timeout":  # what was in time before may have been held up
+                reply = self._start_runner().request(message, self._limits())
         if reply.outcome != "answer" or reply.data["status"] != "ok":
             raise MeasureError(
                 f"a finalist failed in the race, though not before: {reply.outcome} in phase"
@@ -218,10 +220,8 @@ class Measurer:
             )
         self._calls = dict(zip(texts, reply.data["calls"]))
         busy = (others.share() or 0.0) > TOLERABLE
-        return Rounds(
-            tuple(tuple(times) for times in reply.data["race"]),
-            tuple(busy and disturbed for disturbed in reply.data["disturbed"]),
-        )
+        disturbed = tuple(busy and each for each in reply.data["disturbed"])
+        return Rounds(tuple(map(tuple, reply.data["race"])), disturbed)
 
     def _undisturbed(self, *others: Neighbours) -> AbstractContextManager[object]:
         """Where times are taken: no other tuner works, and who else does is noted."""

@@ -26,6 +26,9 @@ from backends import describe_status
 
 STDERR_CHARS = 2000
 
+STEP = 2.0
+"""Seconds after which who waits looks at the clock."""
+
 
 @dataclass(frozen=True)
 class Reply:
@@ -35,6 +38,32 @@ class Reply:
     phase: str
     data: Mapping[str, Any]
     error: str = ""
+
+
+class Deadline:
+    """Seconds that a phase may take while this process runs.
+
+    Those in which it stood still do not count, as after Ctrl-Z or in a container that was frozen:
+    the worker may have stood still with it.
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._seen = clock, clock()
+        self._end = self._seen + seconds
+
+    def met(self, ready: Callable[[float], object]) -> bool:
+        """Whether something is `ready` in time, which waits for at most so many seconds."""
+        wait = 0.0
+        while True:
+            now = self._clock()
+            late = now - self._seen - wait
+            self._end += late if late > STEP else 0.0
+            self._seen, wait = now, max(0.0, min(STEP, self._end - now))
+            if ready(wait):
+                self._seen = self._clock()
+                return True
+            if not wait:
+                return False
 
 
 class WorkerProcess:
@@ -109,7 +138,7 @@ class WorkerProcess:
         self.start()
         if not self._send(message):
             return self._bury("start")
-        phase, deadline = "start", time.monotonic() + limits["start"]
+        phase, deadline = "start", Deadline(limits["start"])
         while True:
             line = self._read_line(deadline)
             if line is None:
@@ -126,7 +155,7 @@ class WorkerProcess:
                 self.candidates += message.get("op") != "features"
                 return Reply("answer", phase, data)
             phase = data["phase"]
-            deadline = time.monotonic() + limits[phase]
+            deadline = Deadline(limits[phase])
 
     def kill(self) -> None:
         """End the process and all that came of it; the next request starts a new one."""
@@ -197,7 +226,7 @@ class WorkerProcess:
             return False
         return True
 
-    def _read_line(self, deadline: float) -> bytes | None:
+    def _read_line(self, deadline: Deadline) -> bytes | None:
         """The next line; b"" when the worker is gone, None when the deadline has passed."""
         process = self._process
         if process is None or process.stdout is None:
@@ -205,7 +234,7 @@ class WorkerProcess:
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             while b"\n" not in self._pending:
-                if not selector.select(max(0.0, deadline - time.monotonic())):
+                if not deadline.met(selector.select):
                     return None
                 data = os.read(process.stdout.fileno(), 65536)
                 if not data:

@@ -43,8 +43,8 @@ def page(report: Report, winner: Winner, details: Sequence[tuple[str, str]]) -> 
 
     Raises TensorIRError if Matplotlib is missing, or no trial succeeded.
     """
-    first = report.trials[0]
     drawn = {name: as_svg(figure) for name, figure in figures(report).items()}
+    first = report.trials[0]
     return PAGE.format(
         title=escape(f"{first.workload.name}: tuning report"),
         said=escape(_said(report)),
@@ -177,4 +177,3 @@ def _table(heads: Sequence[str], rows: Sequence[str]) -> str:
 
 def _data(svg: str) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
-

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import time
 
 import numpy as np
 
 from backends import OutOfMemory
 from tensorir import TensorIRError
+
+ONCE = {"dies_once": signal.SIGKILL, "stops_once": signal.SIGSTOP}
 
 
 def build(text: str, target: str):
@@ -26,7 +29,7 @@ def build(text: str, target: str):
         _family(text)
     if behaviour == "compile_bug":
         raise IndexError("an emitter bug")
-    if behaviour == "dies_once":
+    if behaviour in ONCE:
         _die_once(text, "compile")
     return FakeKernel(text, behaviour)
 
@@ -36,13 +39,13 @@ class FakeKernel:
 
     def __init__(self, text: str, behaviour: str) -> None:
         self.source = text
-        self.seconds = float(text.split()[1]) if behaviour in ("ok", "dies_once") else 0.001
+        self.seconds = float(text.split()[1]) if behaviour in ("ok", *ONCE) else 0.001
         self.sleeps = "really" in text
         self.behaviour = behaviour
         self.run = globals().get(f"_{behaviour}", _ok)
         if behaviour == "family":
             self.run = lambda a, out: _family(text)
-        if behaviour == "dies_once":
+        if behaviour in ONCE:
             self.run = lambda a, out: (_die_once(text, "check"), _ok(a, out))
 
     def __call__(self, a: np.ndarray, out: np.ndarray) -> None:
@@ -52,7 +55,7 @@ class FakeKernel:
         def seconds(calls: int) -> float:
             if self.behaviour == "crash_in_time":
                 os.kill(os.getpid(), 11)
-            if self.behaviour == "dies_once":
+            if self.behaviour in ONCE:
                 _die_once(self.source, "time")
             self.run(a, out)
             if self.sleeps:
@@ -63,11 +66,12 @@ class FakeKernel:
 
 
 def _die_once(text, phase):
-    """Be killed in the phase that the text names, unless its file is there, which is made then."""
-    wanted, path = text.split()[2:]
+    """Be killed, or stopped, in the phase that the text names, unless its file is there, which is
+    made then."""
+    behaviour, _, wanted, path = text.split()
     if wanted == phase and not os.path.exists(path):
         open(path, "w").close()
-        os.kill(os.getpid(), 9)
+        os.kill(os.getpid(), ONCE[behaviour])
 
 
 def _family(text):

@@ -245,6 +245,14 @@ def test_a_race_goes_on_with_those_that_are_left(shared):
     assert m._calls.items() <= calls.items()  # nobody finds out again how many calls a block has
 
 
+def test_a_finalist_that_was_held_up_is_raced_again(measurer, tmp_path):
+    """Its worker was stopped from outside: the race was in time before, and is when asked again."""
+    m = measurer(replace(SETTINGS, timeout_s=5.0))
+    held = f"stops_once 0.2 time {tmp_path / 'stopped'}"
+    assert m.race(["ok 0.1", held], rounds=2, min_ms=0).times == ((0.1, 0.1), (0.2, 0.2))
+    assert (tmp_path / "stopped").exists()
+
+
 def test_race_of_a_broken_finalist(measurer):
     with pytest.raises(MeasureError, match="a finalist failed in the race"):
         measurer().race(["ok 0.1", "crash_in_time"], rounds=2)
