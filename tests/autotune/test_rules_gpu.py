@@ -239,6 +239,18 @@ MOVED = {
     "layer norm, 4099 columns": norm(ops.layer_norm, 4096, 4099, 2),
     "sums of three columns": program(lambda a: ops.sum(a, (0,), name="S"), (1 << 20, 3)),
     "sums of ten columns": program(lambda a: ops.sum(a, (0, 1, 3), name="S"), (9, 99999, 10, 1)),
+    "sums of columns of several axes": program(
+        lambda a: ops.sum(a, (0,), name="S"), (9999, 8, 15, 2), dtype="float16"
+    ),
+    "short rows behind others": program(
+        lambda a: ops.softmax(a, 2, name="S"), (3, 15569, 5), dtype="float16"
+    ),
+    "sums of short rows side by side": program(
+        lambda a: ops.sum(a, (2,), name="S"), (3, 5189, 7, 4)
+    ),
+    "softmax along few elements of few columns": program(
+        lambda a: ops.softmax(a, 2, name="S"), (3, 15569, 5, 4), dtype="float16"
+    ),
     "row sums, 1023 columns": program(lambda a: ops.sum(a, (1,), name="S"), (65536, 1023)),
     "argmax, 1009 columns": program(lambda a: ops.argmax(a, 1, name="S"), (8192, 1009)),
     "log-softmax": program(lambda a: ops.log_softmax(a, name="S"), (512, 2048)),

@@ -180,20 +180,33 @@ def test_column_reduction(shape):
 def test_blocks_of_whole_rows_of_columns(shape, parts):
     """Threads side by side have columns side by side, and those of the next row: also of what is
     done to the sums, and behind other axes."""
-    checked(sums(*shape, axis=0), lambda s: gpu.columns(s, "S", warps=2, parts=parts, whole=True))
+    checked(sums(*shape, axis=0), lambda s: gpu.columns(s, "S", warps=3, parts=parts, whole=True))
     a = te.placeholder((2, *shape), name="A")
     k = te.reduce_axis(shape[0], name="k")
     s = te.compute((2, shape[1]), lambda b, j: te.sum(a[b, k, j], axis=k), name="S")
     t = te.compute(s.shape, lambda b, j: s[b, j] * 0.5, name="T")
     checked(
         te.create_prim_func([a, t], name="halved"),
-        lambda s: gpu.columns(s, "S", warps=2, parts=parts, whole=True, epilogue="T"),
+        lambda s: gpu.columns(s, "S", warps=3, parts=parts, whole=True, epilogue="T"),
     )
+
+
+def test_columns_of_several_axes_are_one_row():
+    """Threads side by side have all of them, wherever the last axis ends."""
+    a = te.placeholder((70, 3, 5, 2), name="A")
+    k = te.reduce_axis(70, name="k")
+    s = te.compute(a.shape[1:], lambda i, j, c: te.sum(a[k, i, j, c], axis=k), name="S")
+    func = te.create_prim_func([a, s], name="columns")
+    checked(func, lambda s: gpu.columns(s, "S", warps=2, whole=True))
+    sch = Schedule(func)
+    gpu.columns(sch, "S", warps=2, whole=True)
+    (threads,) = {f.const_extent for f in sch.state.loops_around("S") if f.thread == "threadIdx.x"}
+    assert threads == 30
 
 
 def test_more_columns_than_threads_are_refused():
     sch = Schedule(sums(4, 65, axis=0))
-    with pytest.raises(ScheduleError, match="64 threads have no room for all columns"):
+    with pytest.raises(ScheduleError, match="64 threads have no room for two rows"):
         gpu.columns(sch, "S", warps=2, whole=True)
     assert not len(sch.trace)
 
@@ -254,6 +267,15 @@ def test_short_rows(shape):
         )  # fmt: skip
         arrays = 2 if result.shape == a.shape else 1
         assert str(sch.func).count('scope="shared"') == arrays
+
+
+@pytest.mark.parametrize("shape", [(70, 5, 3), (3, 50, 4, 6), (1, 7, 2)])
+def test_short_rows_side_by_side(shape):
+    """Rows that are few columns in memory: what lies there is copied as it lies, by neighbours."""
+    a = te.placeholder(shape, name="A")
+    for result in (ops.softmax(a, -2, name="S"), ops.argmax(a, -2, name="S")):
+        func = te.create_prim_func([a, result], name="short")
+        checked(func, lambda s: gpu.short_rows(s, "S", warps=2), races=False)
 
 
 def test_rows_that_no_thread_has_alone_are_refused():

@@ -14,11 +14,11 @@ from autotune.rules.followers import followers
 from autotune.rules.gpu.draft import in_rows, moved, quickest
 from autotune.rules.gpu.move import CLOSE, MovePlan, by_time
 from autotune.rules.gpu.product import is_product
-from autotune.rules.gpu.reductions import contiguous
+from autotune.rules.gpu.reductions import contiguous, few_columns, stage_on_axes
 from autotune.rules.gpu.results import results_apart, results_of_rows
-from autotune.rules.group import Group, in_scan, instances, stores_of
+from autotune.rules.group import Group, instances, stores_of
 from autotune.rules.plan import Plan
-from schedule import LoopRef, Refusal, Schedule, ScheduleError, library
+from schedule import LoopRef, Schedule, ScheduleError, library
 from tensorir import (
     Block,
     Gpu,
@@ -132,7 +132,7 @@ def _members_on_axes(sch: Schedule, last: str, groups: Sequence[Group]) -> tuple
     while len(every) > before:  # on their axes, stages may show that those before go along
         before, trial = len(every), sch.copy()
         for name in every:
-            _stage_on_axes(trial, name)
+            stage_on_axes(trial, name)
         known = followers(trial, last)
         near = {*known, *(str(name) for each in known for name in trial.get_producers(each))}
         every = tuple(str(name) for name in sch.get_blocks() if name in near)
@@ -219,24 +219,7 @@ def _on_axes(sch: Schedule, members: Sequence[str], merged: bool = True) -> bool
             with suppress(ScheduleError):  # something else reads them too
                 sch.compute_inline(name)
     left = [name for name in members if name in sch.get_blocks()]
-    return any([_stage_on_axes(sch, name, merged) for name in left])
-
-
-def _stage_on_axes(sch: Schedule, name: str, merged: bool = True) -> bool:
-    if in_scan(sch, sch.state.block(name)):
-        return False
-    steps = len(sch.trace)
-    try:
-        if not merged:
-            sums = sch.state.block(name).is_reduction
-            return library.in_axes(sch, name, merged=False, terms=sums)
-        changes = library.with_result_on_axes(sch, name)
-    except Refusal:  # it has several results, or loops of its own no more
-        sch.undo(len(sch.trace) - steps)
-        return False
-    if changes:
-        library.with_result_on_axes(sch, name)  # terms in the order of memory may be one axis now
-    return changes
+    return any([stage_on_axes(sch, name, merged) for name in left])
 
 
 def _as_in_sums(
@@ -354,7 +337,7 @@ def _points(
         likely = [{"by": "warp", "warps": 8, "keep": None}] + likely * (terms > KEPT * gpu.warp)
     if ways == "block" and gpu.access_bytes % (terms * item) == 0:  # an access has a row
         likely = [{"by": "lanes", "warps": 1, "keep": None}, *likely]
-    elif ways == "block" and 1 < terms < gpu.warp and rows.sizes:
+    elif rows.sizes and 1 < terms < gpu.warp and (ways == "block" or few_columns(sums[0])):
         likely = [{"by": "thread", "warps": warps[2], "keep": None}, *likely]
     likely = [{**point, "turns": 1, "parts": 1} for point in likely]
     if in_turns := _in_turns(rows, likely[0], terms, gpu):

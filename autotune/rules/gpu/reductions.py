@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
 from autotune.rules.gpu.draft import Draft, in_rows, moved, quickest
 from autotune.rules.gpu.elementwise import elementwise_plans
 from autotune.rules.gpu.move import CLOSE, Move, MovePlan, Options, by_time
-from autotune.rules.group import Group, instances, stride_in
+from autotune.rules.group import Group, in_scan, instances, size, stride_in
 from autotune.rules.plan import Plan
-from schedule import Schedule, ScheduleError, library
-from tensorir import Architecture, Block, Gpu, IterKind, Var, body_loads, dtype, int_value
+from schedule import Refusal, Schedule, ScheduleError, library
+from tensorir import (
+    Architecture,
+    Block,
+    Gpu,
+    IterKind,
+    Var,
+    accesses,
+    body_loads,
+    dtype,
+    int_value,
+)
 
 WARPS = (1, 2, 4, 8, 16)
 PARTS = (1, 4, 16, 64)
@@ -24,6 +36,9 @@ SHARE = 8
 
 MOST_WHOLE = 256
 """Columns of which a block of threads may have all."""
+
+FEW_COLUMNS = 4 * Gpu.warp
+"""Rows side by side in memory of which a block of threads has all."""
 
 BLOCKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
@@ -40,7 +55,8 @@ def reduction_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
     plans = [*_plans(sch.copy(), group, gpu, block)]
     drafted = [(n, point) for n, plan in enumerate(plans) for point in plan.likely]
     bytes_moved = moved(sch, group.blocks)
-    drafts = [_draft(block, gpu, bytes_moved, **point) for _, point in drafted]
+    own = _whole(sch, group)
+    drafts = [_draft(block, gpu, bytes_moved, own, **point) for _, point in drafted]
     worth, _ = quickest(drafted, drafts, gpu)
     first, others = list[MovePlan](), list[MovePlan]()
     for n, plan in enumerate(plans):
@@ -69,7 +85,7 @@ def _plans(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> Iterator[Move
 
     wanted = 2 * gpu.multiprocessors
     columns = contiguous(block) is IterKind.SPATIAL
-    whole = _whole(block) if columns else 0
+    whole = _whole(sch, group) if columns else 0
     if results < wanted and terms >= 64 * gpu.warp and not whole:
         options: Options = {"blocks": BLOCKS, "warps": warps, "sectors": (False, True)}
         first, *left = _parts_of_few(block, wanted, results, terms)
@@ -90,7 +106,8 @@ def _plans(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> Iterator[Move
                     *({**point, "wide": 1} for point in both)]  # fmt: skip
         if whole:
             options |= {"whole": (False, True), "parts": BLOCKS}
-            most = min(wanted * whole // results, terms * whole // (2 * gpu.warp * SHARE))
+            at_once = PIECES[0] * max(SHARE * gpu.warp, 2 * whole)  # elements of a block
+            most = min(wanted * whole // results, terms * whole // at_once)
             cut = max(n for n in BLOCKS if n <= max(1, most))
             own = {"warps": SHARE, "parts": cut, "whole": True, "wide": 1}
             both = [{**point, "whole": False} for point in both]
@@ -115,11 +132,11 @@ def _plans(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> Iterator[Move
 
 def _of_few_terms(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> list[Plan]:
     """A thread for each row of few terms, ahead of what reads them in place unless that takes less
-    time; none where one access of a thread has a row, or rows are columns in memory."""
+    time; none where one access of a thread has a row, or rows are many columns in memory."""
     results, terms = (instances(block, kind) for kind in (IterKind.SPATIAL, IterKind.REDUCE))
-    item = _item(block)
-    fits = item and gpu.access_bytes % (max(1, terms) * item) == 0
-    if fits or terms < 2 or results < gpu.warp or contiguous(block) is not IterKind.REDUCE:
+    item, along = _item(block), contiguous(block) is IterKind.REDUCE
+    fits = along and item and gpu.access_bytes % (max(1, terms) * item) == 0
+    if fits or terms < 2 or results < gpu.warp or not (along or few_columns(block)):
         return []
     options: Options = {"warps": tuple(n for n in WARPS if n * gpu.warp <= gpu.threads_per_block)}
     likely = [{"warps": 4}]
@@ -135,13 +152,13 @@ def _of_few_terms(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> list[P
 
 
 def _draft(
-    block: Block, gpu: Gpu, bytes_moved: float, warps: int, by: str = "", parts: int = 0,
-    blocks: int = 1, wide: int = 1, whole: bool = False, **options: Any,
+    block: Block, gpu: Gpu, bytes_moved: float, columns: int, warps: int, by: str = "",
+    parts: int = 0, blocks: int = 1, wide: int = 1, whole: bool = False, **options: Any,
 ) -> Draft:  # fmt: skip
     """What a point asks for: one for columns has `parts`, one for few values `blocks`. Their loops
     over terms are not written out."""
     results, terms = (instances(block, kind) for kind in (IterKind.SPATIAL, IterKind.REDUCE))
-    way, columns = by or ("lanes" if parts else "block"), _whole(block)
+    way = by or ("lanes" if parts else "block")
     if whole:
         return in_rows(
             gpu, bytes_moved, results // columns, terms * columns, by="block", warps=warps,
@@ -163,11 +180,46 @@ def contiguous(block: Block) -> IterKind | None:
     return None
 
 
-def _whole(block: Block) -> int:
-    """Columns side by side of which a block is to have all, as lanes would be left without one; 0
-    where there are none such."""
+def stage_on_axes(sch: Schedule, name: str, merged: bool = True) -> bool:
+    """Give a stage, or a sum, a variable for each of its axes, and its result these axes where that
+    is none of the program; tell whether that changes anything. What is refused stays as it is.
+
+    merged  whether axes that lie side by side are one
+    """
+    if in_scan(sch, sch.state.block(name)):
+        return False
+    steps = len(sch.trace)
+    try:
+        if not merged:
+            sums = sch.state.block(name).is_reduction
+            return library.in_axes(sch, name, merged=False, terms=sums)
+        changes = library.with_result_on_axes(sch, name)
+    except Refusal:  # it has several results, or loops of its own no more
+        sch.undo(len(sch.trace) - steps)
+        return False
+    if changes:
+        library.with_result_on_axes(sch, name)  # terms in the order of memory may be one axis now
+    return changes
+
+
+def few_columns(block: Block) -> bool:
+    """Whether rows side by side in memory are few, and end within a sector."""
+    read = next(a for a in accesses(block) if not a.is_write)
+    near = library.gpu.in_memory(read)[-1:]
+    count = prod(size(it.extent) for it in block.iters if it.var in near)
+    return 1 < count <= FEW_COLUMNS and count % library.gpu.in_sector(read.buffer.dtype) > 0
+
+
+def _whole(sch: Schedule, group: Group) -> int:
+    """Columns side by side, of several axes if they are, of which a block is to have all, as lanes
+    would be left without one; 0 where there are none such."""
+    block = sch.state.block(group.block)
     near = [it for it in block.iters if it.kind is IterKind.SPATIAL and _is_near(block, it.var)]
     columns = (int_value(near[-1].extent) or 0) if near else 0
+    with suppress(library.NoContraction):
+        c = library.find_contraction(sch, group.block)
+        along = {n for o in c.operands for n, step in enumerate(o.strides) if step == 1}
+        columns = max((c.axes[n].extent or 0 for n in along & {*c.spatial}), default=columns)
     return columns if 1 < columns <= MOST_WHOLE and columns % Gpu.warp else 0
 
 
@@ -238,8 +290,14 @@ def _rows(
 
 
 def _short_rows(sch: Schedule, group: Group, warps: int) -> None:
+    """Rows that lie side by side in memory are those of one axis: pieces of them begin with sectors
+    wherever another axis ends."""
     _inline_padding(sch, group)
     _without_units(sch, group)
+    for name in group.without(group.padding).blocks:
+        if not stage_on_axes(sch, name):  # a result: parts of its axis are stored where they were
+            with suppress(ScheduleError):  # its loops are not its own
+                library.in_axes(sch, name)
     last = group.epilogue or group.block
     library.gpu.short_rows(sch, last, warps=warps, stages=[group.block])
 
@@ -269,8 +327,11 @@ def _columns(
     """Of several columns side by side a thread has each: they are tiles of a contraction."""
     _inline_padding(sch, group)
     if wide == 1:
-        if whole:  # of a row that fewer threads have no room for
-            warps = max(warps, -(-_whole(sch.state.block(group.block)) // Gpu.warp))
+        if whole:  # of two rows that fewer threads have no room for
+            warps = max(warps, -(-2 * _whole(sch, group) // Gpu.warp))
+        if group.epilogue is not None:  # which reads columns of several axes as one row, too
+            for name in group.blocks:
+                stage_on_axes(sch, name)
         library.gpu.columns(
             sch, group.block, warps=warps, parts=parts, whole=whole, epilogue=group.epilogue
         )

@@ -54,12 +54,13 @@ def columns(
     warps     of a block of threads
     parts     into which rows are divided, of two rows at least, each with blocks of threads of its
               own, where columns are few: a second kernel combines them
-    whole     whether threads side by side have all columns of the last axis, and then those of the
-              next row: no lane is without a column where these are few, or no multiple of a warp
+    whole     whether threads side by side have all columns of the last axis, or of the last ones if
+              they lie side by side, and then those of the next row: no lane is without a column
+              where these are few, or no multiple of a warp
     epilogue  an elementwise block that alone reads B, to be computed from registers
 
-    Raises ScheduleError where the block is no reduction, or has no columns, or more than a block of
-    so many warps has threads for if it is to have all of them.
+    Raises ScheduleError where the block is no reduction, or has no columns, or more than half as
+    many as a block of so many warps has threads if it is to have all of them.
     """
     with all_or_nothing(sch, f"gpu.columns({str(block)!r})"):
         outer, along = reduction_of(sch, block)
@@ -86,7 +87,7 @@ def _columns(sch: Schedule, block: str, warps: int, whole: bool, alone: bool = T
     outer, along = reduction_of(sch, block)
     sch.reorder(*outer, *along)
     outer = loops_in_memory(sch, block, outer)
-    while alone and not whole and len(outer) > 1 and _are_one(sch, block, *outer[-2:]):
+    while alone and len(outer) > 1 and _are_one(sch, block, *outer[-2:]):
         outer = [*outer[:-2], sch.fuse(*outer[-2:])]
     term = sch.fuse(*along) if len(along) > 1 else along[0]
     if whole:
@@ -103,8 +104,8 @@ def _whole_rows(
 ) -> LoopRef:
     """The kernel of a reduction whose blocks have as many whole rows at once as fit."""
     columns = sch.state.loop(outer[-1]).const_extent
-    fits = columns is not None and columns <= threads
-    require(fits, block, f"{threads} threads have no room for all columns of block {block!r}")
+    fits = columns is not None and 2 * columns <= threads  # sums of one row would be in memory
+    require(fits, block, f"{threads} threads have no room for two rows of block {block!r}")
     assert columns is not None
     node, rows = sch.state.block(block), threads // columns
     aligned = max(in_sector(load.buffer.dtype) for load in body_loads(node))

@@ -12,6 +12,7 @@ from schedule.errors import ScheduleError, require
 from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.places import lay_out
 from schedule.library.gpu.elementwise import elementwise
+from schedule.library.gpu.in_rows.rows import rows
 from schedule.library.gpu.memory.sectors import from_sectors, in_sector
 from schedule.library.gpu.steps import bind_kernel
 from schedule.schedule import Schedule
@@ -78,7 +79,7 @@ def scan(
         sums = next((b for b in made if sch.state.block(b).is_reduction), None)
         if sums is not None:
             sums, _, over_blocks, *made = made
-            _sum_up(sch, sums, warps * Gpu.warp)
+            _sum_up(sch, sums, warps * Gpu.warp, sectors)
             scan(sch, over_blocks, threads=threads, elements=elements, warps=warps)
         left = _with_reader(sch, last, reader, whole_rows=sums is None)
         return Scan(_by_blocks(sch, [*made[:-1], left], sectors), sums)
@@ -147,8 +148,8 @@ def _by_blocks(sch: Schedule, stages: Sequence[str], sectors: bool) -> LoopRef:
         steps, (over, part, within) = _loops(sch, name, pieces.name, each * threads)
         own = [within]
         if side > 1:
-            over, rows = sch.split(over, [None, side])
-            own = [rows, within]
+            over, several = sch.split(over, [None, side])
+            own = [several, within]
         if side > 1 or steps:
             sch.reorder(over, part, *own, *steps)
         tasks.append(sch.fuse(over, part))
@@ -164,8 +165,11 @@ def _by_blocks(sch: Schedule, stages: Sequence[str], sectors: bool) -> LoopRef:
     return bind_kernel(sch, [loop], {"threadIdx.x": lanes})
 
 
-def _sum_up(sch: Schedule, sums: str, threads: int) -> None:
+def _sum_up(sch: Schedule, sums: str, threads: int, sectors: bool) -> None:
     """The kernel of the sums of pieces: a block of threads for each, which have terms in turn."""
+    if sectors:
+        rows(sch, sums, warps=threads // Gpu.warp, keep="shared", sectors=True, stages=())
+        return
     row, part, term = sch.get_loops(sums)
     _, turn, thread = sch.split(term, [None, AT_ONCE, threads])
     sch.unroll(turn)

@@ -83,5 +83,5 @@ def _parts(sch: Schedule, name: str, blocks: int, warps: int) -> BlockRef | None
     """Parts of sums by lanes, of whole rows of columns where these are no multiple of a warp."""
     outer, _ = reduction_of(sch, name)
     count = sch.state.loop(outer[-1]).const_extent if outer else None
-    full = count is not None and count % Gpu.warp > 0 and count <= Gpu.warp * warps
+    full = count is not None and count % Gpu.warp > 0 and 2 * count <= Gpu.warp * warps
     return columns(sch, name, warps=warps, parts=blocks, whole=full).parts
