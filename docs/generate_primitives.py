@@ -91,6 +91,13 @@ def window() -> PrimFunc:
     return te.create_prim_func([a, c], name="window")
 
 
+def every_second() -> PrimFunc:
+    a = te.placeholder((16,), name="A")
+    b = te.compute((16,), lambda i: te.exp(a[i]), name="B")
+    c = te.compute((6,), lambda i: b[i * 2 + 3] * 2.0, name="C")
+    return te.create_prim_func([a, c], name="every_second")
+
+
 def padded() -> PrimFunc:
     a = te.placeholder((6,), name="A")
     inside = te.compute(
@@ -126,6 +133,7 @@ def examples() -> dict[str, Example]:
         "fuse": (plane(), "", 'sch.fuse("i", "j")'),
         "fuse_reduction_epilogue": (row_sums(), "", 'sch.fuse_reduction_epilogue("C", "D")'),
         "merge": (chain(), "", 'sch.merge("i", "i_C")'),
+        "narrow": (every_second(), "", 'sch.narrow("B")'),
         "pad_einsum": (matmul(7, 8, 5), "", 'sch.pad_einsum("C", [4, 4, 4])'),
         "parallel": (plane(), "", 'sch.parallel("i")'),
         "partition": (copy(), "", 'sch.partition("i", [4, None])'),

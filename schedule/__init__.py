@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tensorir import lazy_names
 
 if TYPE_CHECKING:
+    from schedule.analysis.parts_read import share_read as share_read
     from schedule.analysis.shared_parts import shared_parts as shared_parts
     from schedule.analysis.uses import needed as needed
     from schedule.analysis.uses import writers as writers
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = lazy_names(
     __name__,
     {
+        "schedule.analysis.parts_read": "share_read",
         "schedule.analysis.shared_parts": "shared_parts",
         "schedule.analysis.uses": "needed writers",
         "schedule.errors": "Refusal ScheduleError",

@@ -54,9 +54,8 @@ class Schedule:
                 "make one with te.create_prim_func([inputs..., outputs...])"
             )
         prove(func)
-        func = with_declared(func)
+        self._definition, self._debug = func, debug = with_declared(func), debug
         state = State(rectangular(with_unique_names(func)))
-        self._definition, self._debug = func, debug
         self._generator: random.Random | int = seed
         self._history: tuple[tuple[State, Trace], ...] = ((state, Trace()),)
         self._run = run
@@ -94,6 +93,7 @@ class Schedule:
     merge = method(p.merge)
     fission = method(p.fission)
     run_before = method(p.run_before)
+    narrow = method(p.narrow)
     annotate = method(p.annotate)
     unannotate = method(p.unannotate)
     bind = method(p.bind)

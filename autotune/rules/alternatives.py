@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from autotune.rules.group import Refused
-from autotune.rules.inlined import join_epilogue
+from autotune.rules.inlined import join_epilogue, leave_out
 from schedule import BlockRef, Schedule, ScheduleError, library
 from tensorir import Algorithm, PrimFunc, allows, known_algorithms
 
@@ -34,9 +34,15 @@ class Start:
         self.schedule.remember_steps()
 
 
+def _definition(func: PrimFunc) -> Start:
+    """The program without what no stage reads."""
+    sch = Schedule(func)
+    return Start("", sch, leave_out(sch))
+
+
 def first_start(func: PrimFunc, numerics: str) -> Start:
     """The program with the algorithms that are better wherever they fit."""
-    start = Start("", Schedule(func))
+    start = _definition(func)
     for algorithm in _allowed(numerics):
         if algorithm.always:
             start = _everywhere(start, algorithm.name)
@@ -93,7 +99,7 @@ def starts(
     others = other_algorithms(numerics, device)
     made = (_everywhere(first, algorithm) for algorithm in others)
     seen: set[str] = set()
-    for start in chain((chosen, first, Start("", Schedule(func))), made):
+    for start in chain((chosen, first, _definition(func)), made):
         if start.name not in seen:
             seen.add(start.name)
             yield start

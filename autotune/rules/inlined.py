@@ -17,7 +17,7 @@ from autotune.rules.group import (
     size,
     stores_at_variables,
 )
-from schedule import Schedule, needed, shared_parts
+from schedule import Schedule, needed, share_read, shared_parts
 from tensorir import (
     Block,
     Call,
@@ -31,11 +31,18 @@ from tensorir import (
     written,
 )
 
+Copies = Callable[[Schedule, Block, Block], float] | None
+"""How many copies of each element of a second block are computed where it is inlined into a first
+one, if that is less than the places where it is read: on processors, where calls take long."""
+
 MOST_COPIED = 16
 """Operations that inlining a stage may repeat in each instance of what reads it."""
 
 ROWS_SHARING = 32
 """Rows from which on what they have in common is computed once, in a nest of its own."""
+
+WORTH_LEAVING_OUT = 0.9
+"""The share of a stage's elements that are read from which on all of them are computed."""
 
 
 def is_cheap(block: Block) -> bool:
@@ -46,6 +53,17 @@ def is_cheap(block: Block) -> bool:
         for e in stmt_exprs(stmt)
         for node in walk_exprs(e)
     )
+
+
+def leave_out(sch: Schedule) -> Refused:
+    """Compute of stages what is read of them alone, as of what is cropped, those first that need
+    others; returns those of which that is refused."""
+    refused: Refused = {}
+    for name in reversed(sch.get_blocks()):
+        stored = written(sch.state.block(name))
+        if stored and share_read(sch.state, stored[0]) <= WORTH_LEAVING_OUT:
+            attempt(refused.setdefault(str(name), {}), f"less of {name!r}", sch.narrow, name)
+    return refused
 
 
 def join_epilogue(sch: Schedule, last: str, kept: Collection[str] = ()) -> Refused:
@@ -60,11 +78,7 @@ def join_epilogue(sch: Schedule, last: str, kept: Collection[str] = ()) -> Refus
     return {}
 
 
-def inline_stages(
-    sch: Schedule,
-    kept: Collection[str] = (),
-    copies: Callable[[Schedule, Block, Block], float] | None = None,
-) -> Refused:
+def inline_stages(sch: Schedule, kept: Collection[str] = (), copies: Copies = None) -> Refused:
     """Inline the stages that are cheaper computed in place than stored; returns those of which
     that is refused, as where one expression of all would be too large.
 
@@ -72,8 +86,6 @@ def inline_stages(
     reduction which reads each of their elements about once, but for gathers that others read too.
     Stages that a user reads in several places stay where the copies of them would be long, and so
     do those that turn what padding reads, `kept` ones and what these read.
-    `copies` says how many are computed of each element if a second block is inlined into a first
-    one, where that is less than the places: on processors, where calls take as long as they do.
     """
     refused: Refused = {}
     for name in sch.get_blocks():
@@ -95,20 +107,15 @@ def inline_stages(
         single = len(users) == 1 or is_cheap(block) and not gathers
         if single and all(instances(u) <= 2 * instances(block) for u in users):
             padded = any(map(is_padding, users))
-            apart = padded and any(loads_each(load, block, 8) > EVERY_OTHER for load in reads)
-            apart = apart and copies is not None
+            near = copies is None or all(loads_each(n, block, 8) <= EVERY_OTHER for n in reads)
+            apart = padded and not near
             if not (apart or (sums or padded) and _reads_reduction(sch, name, padded)):
                 own = refused.setdefault(str(name), {})
                 attempt(own, f"{name!r} inline", sch.compute_inline, name)
     return refused
 
 
-def _copied(
-    sch: Schedule,
-    user: Block,
-    block: Block,
-    copies: Callable[[Schedule, Block, Block], float] | None,
-) -> bool:
+def _copied(sch: Schedule, user: Block, block: Block, copies: Copies) -> bool:
     """Whether a stage is too long to be computed in each place where a user reads it."""
     reads = sum(load.buffer in written(block) for load in body_loads(user))
     work = operations(block) if copies is None else max(operations(block), arithmetic(block))

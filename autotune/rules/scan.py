@@ -13,15 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from autotune.rules.effort import one_thread
-from autotune.rules.group import (
-    Group,
-    Refused,
-    attempt,
-    instances,
-    output_store,
-    size,
-    stride_in,
-)
+from autotune.rules.group import Group, Refused, attempt, instances, output_store, size, stride_in
 from autotune.rules.nest import finish_nest, loops_by_variable
 from autotune.rules.plan import OpenPlan, Values, threads, tried
 from schedule import LoopRef, Schedule

@@ -11,12 +11,7 @@ import numpy as np
 
 from autotune.rules.effort import ROWS_EACH, one_thread
 from autotune.rules.group import Group, attempt, bent, lane_of, output_store, size, stride_in
-from autotune.rules.nest import (
-    finish_nest,
-    fuse_outer,
-    loops_by_kind,
-    loops_by_variable,
-)
+from autotune.rules.nest import finish_nest, fuse_outer, loops_by_kind, loops_by_variable
 from autotune.rules.plan import OpenPlan, Values, threads
 from autotune.rules.stores import stores
 from autotune.streams import Column

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from schedule.analysis.uses import readers, writers
 from schedule.errors import require
 from schedule.state import State, replace_func
+from tensorir import Buffer
 
 KEYS = ("align", "swizzle", "double_buffer", "stream")
 """The attributes: lists of buffers, or dictionaries from them."""
@@ -17,6 +19,16 @@ def add_hint(state: State, key: str, buffer: str, where: str) -> State:
     require(buffer not in known, where, f"{buffer!r} is marked {key} already")
     attrs = {**state.func.attrs, key: sorted([*known, buffer])}
     return State(replace_func(state.func, attrs=attrs))
+
+
+def require_unmarked(state: State, buffer: Buffer, where: str, step: str) -> None:
+    """Refuse a buffer that is marked, or that an annotated block uses: `step` comes before that."""
+    marks = [key for key in KEYS if buffer.name in state.func.attrs.get(key, ())]
+    require(not marks, where, f"{buffer.name!r} is marked {', '.join(marks)}", f"{step} first")
+    for user in (*writers(state, buffer), *readers(state, buffer)):
+        keys = ", ".join(state.block(user).annotations)
+        why = f"block {user!r}, which uses {buffer.name!r}, is annotated with {keys}"
+        require(not keys, user, why, f"{step} first")
 
 
 def without_lost(before: State, after: State) -> State:

@@ -27,7 +27,7 @@ KEEP_BODY = (
 """The primitives that take a block and do not look at its body."""
 
 ON_USED = ("storage_align", "swizzle", "transform_layout")
-ON_WRITTEN = ("double_buffer", "rolling_buffer", "set_scope", "stream")
+ON_WRITTEN = ("double_buffer", "narrow", "rolling_buffer", "set_scope", "stream")
 INLINED = ("compute_inline",)
 """The primitives that change a buffer or remove it, by which buffers of their block they mean."""
 

@@ -16,6 +16,7 @@ from schedule.primitives.fission import fission
 from schedule.primitives.fuse import fuse
 from schedule.primitives.fuse_reduction_epilogue import fuse_reduction_epilogue
 from schedule.primitives.merge import merge
+from schedule.primitives.narrow import narrow
 from schedule.primitives.pad_einsum import pad_einsum
 from schedule.primitives.parallel import parallel
 from schedule.primitives.partition import partition
@@ -65,6 +66,7 @@ __all__ = [
     "fuse",
     "fuse_reduction_epilogue",
     "merge",
+    "narrow",
     "pad_einsum",
     "parallel",
     "partition",

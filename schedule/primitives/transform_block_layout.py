@@ -9,21 +9,17 @@ from schedule.checks.verified import require_verified
 from schedule.errors import require
 from schedule.primitive import primitive
 from schedule.rewrite.index_map import Layout, index_map_text, layout_of
-from schedule.rewrite.placement import fresh_loops, names_in, own_predicate
-from schedule.rewrite.rebind import plain_loop
+from schedule.rewrite.placement import fresh_loops, own_loops, own_predicate
 from schedule.rewrite.relayout import in_range, new_axes, old_values, said_in
 from schedule.state import State, nest
 from tensorir import (
     Block,
     Buffer,
     Expr,
-    For,
     IterKind,
     IterVar,
     binary,
     const,
-    int_value,
-    recurrent,
     replace,
     substitute,
     variables,
@@ -57,7 +53,7 @@ def transform_block_layout(
         - every new place of a reduction has an instance, and one of its variables is kept
     """
     node = state.block(block)
-    around = _own_loops(state, node)
+    around = own_loops(state, node, "transform_block_layout")
     text = index_map if isinstance(index_map, str) else index_map_text(index_map)
     sizes = tuple([it.extent for it in node.iters])
     layout = layout_of(state, text, Buffer(block, sizes, "int64"), block)
@@ -79,36 +75,6 @@ def transform_block_layout(
     loops, bound = fresh_loops(rest, moved, {}, conditions, state.analyzer())
     changed = state.replace(place, nest(loops, bound))
     return require_verified(changed, block, "the new order of loops"), None
-
-
-def _own_loops(state: State, node: Block) -> list[For]:
-    """The loops around the block, checked: each drives one of its variables, over its extent."""
-    block, around = node.name, state.loops_around(node.name)
-    analyzer = state.analyzer()
-    driven = {f.var: f for f in around}
-    free = [it for it in node.iters if int_value(it.binding) != 0 or int_value(it.extent) != 1]
-    mine = [driven.get(it.binding) for it in free]  # type: ignore[call-overload]
-    whole = [
-        f is not None and analyzer.prove(binary("==", f.extent, it.extent))
-        for f, it in zip(mine, free)
-    ]
-    alone = bool(around) and names_in(around[0]) == {block}
-    rest = [f for f in around if f not in mine and f.const_extent != 1]
-    require(
-        alone and all(whole) and len(set(mine)) == len(mine) and not rest,
-        block,
-        f"block {block!r} is not alone in loops of its own, one for each variable",
-        "transform_block_layout before splitting, fusing or moving its loops",
-    )
-    for loop in around:
-        plain_loop(loop, "transform_block_layout first, and annotate the new loops")
-    opaque = any([it.kind is IterKind.OPAQUE for it in node.iters])
-    require(
-        not opaque and not recurrent(node),
-        block,
-        f"instances of block {block!r} depend on each other, and keep their order",
-    )
-    return around
 
 
 def _moved(state: State, node: Block, layout: Layout) -> tuple[Block, list[Expr]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from schedule.analysis.uses import accesses, plain_store, readers, writers, written
-from schedule.checks.buffer_hints import KEYS
+from schedule.analysis.uses import accesses, plain_store, writers, written
+from schedule.checks.buffer_hints import require_unmarked
 from schedule.checks.verified import require_verified
 from schedule.errors import require
 from schedule.primitive import primitive
@@ -97,16 +97,7 @@ def _changeable(state: State, old: Buffer, block: str) -> None:
         f"{name!r} is a parameter of the function: callers know its layout",
         "cache_read or cache_write it, and transform the copy",
     )
-    marks = [key for key in KEYS if name in state.func.attrs.get(key, ())]
-    require(not marks, block, f"{name!r} is marked {', '.join(marks)}", "transform_layout first")
-    for user in (*writers(state, old), *readers(state, old)):
-        keys = ", ".join(state.block(user).annotations)
-        require(
-            not keys,
-            user,
-            f"block {user!r}, which uses {name!r}, is annotated with {keys}",
-            "transform the layout first",
-        )
+    require_unmarked(state, old, block, "transform_layout")
 
 
 def _select_padding(

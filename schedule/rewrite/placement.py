@@ -8,7 +8,7 @@ from keyword import iskeyword
 from schedule.analysis.uses import Access, accesses, blocks_below, reduction_loops
 from schedule.errors import require
 from schedule.nest_index import own_names
-from schedule.rewrite.rebind import where_it_starts
+from schedule.rewrite.rebind import plain_loop, where_it_starts
 from schedule.state import State, extents, fresh, loops_below
 from tensorir import (
     TRUE,
@@ -19,6 +19,7 @@ from tensorir import (
     For,
     ForKind,
     Interval,
+    IterKind,
     IterVar,
     Seq,
     Stmt,
@@ -30,6 +31,7 @@ from tensorir import (
     in_own_variables,
     int_value,
     intersect_with,
+    recurrent,
     relax,
     replace,
     seq,
@@ -93,6 +95,38 @@ def conditions_of_writes(state: State, block: Block) -> list[Expr]:
         return []
     reduced = {loop.var for loop in reduction_loops(block, state.loops_around(block.name))}
     return [part for part in parts if block.init is None or not variables(part) & reduced]
+
+
+def own_loops(state: State, node: Block, step: str) -> list[For]:
+    """The loops around a block, outermost first, for a `step` that makes new ones for it; refuses
+    others than serial ones without annotations that drive each of its variables over its extent,
+    and instances that keep their order."""
+    block, around = node.name, state.loops_around(node.name)
+    analyzer = state.analyzer()
+    driven = {f.var: f for f in around}
+    free = [it for it in node.iters if int_value(it.binding) != 0 or int_value(it.extent) != 1]
+    mine = [driven.get(it.binding) for it in free]  # type: ignore[call-overload]
+    whole = [
+        f is not None and analyzer.prove(binary("==", f.extent, it.extent))
+        for f, it in zip(mine, free)
+    ]
+    alone = bool(around) and names_in(around[0]) == {block}
+    rest = [f for f in around if f not in mine and f.const_extent != 1]
+    require(
+        alone and all(whole) and len(set(mine)) == len(mine) and not rest,
+        block,
+        f"block {block!r} is not alone in loops of its own, one for each variable",
+        f"{step} before splitting, fusing or moving its loops",
+    )
+    for loop in around:
+        plain_loop(loop, f"{step} first, and annotate the new loops")
+    opaque = any([it.kind is IterKind.OPAQUE for it in node.iters])
+    require(
+        not opaque and not recurrent(node),
+        block,
+        f"instances of block {block!r} depend on each other, and keep their order",
+    )
+    return around
 
 
 def own_predicate(state: State, block: Block) -> list[Expr]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from schedule import share_read
 from schedule.requests.candidates import candidates
-from tensorir import Buffer, Let, const, known_algorithms
+from tensorir import Buffer, Let, const, known_algorithms, written
 
 if TYPE_CHECKING:
     from random_schedules import Stress
@@ -46,6 +47,13 @@ def transform_layout(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:
     text = stress.pick(MAPS[buffer.ndim]).format(*buffer.shape)
     pad = stress.pick([None, 0, 3])
     return _user(stress, sch, buffer), buffer.name, text, pad
+
+
+def narrow(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:
+    """Mostly of a stage of which others read a part."""
+    made = {str(name): written(sch.state.block(name)) for name in sch.get_blocks()}
+    less = [n for n, stored in made.items() if any(share_read(sch.state, b) < 1 for b in stored)]
+    return (stress.pick(less or list(made)),)
 
 
 def transform_block_layout(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:

@@ -328,6 +328,7 @@ REQUESTS: dict[str, Callable[[Stress, Schedule], tuple[Any, ...] | None]] = {
     "merge": loop_requests.merge,
     "fission": loop_requests.fission,
     "run_before": loop_requests.run_before,
+    "narrow": layout_requests.narrow,
     "annotate": loop_requests.annotate,
     "unannotate": loop_requests.unannotate,
     "bind": loop_requests.bind,

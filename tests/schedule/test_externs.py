@@ -182,6 +182,7 @@ ROWS = "needs its rows in global memory"
         (("double_buffer", "P"), ROWS),
         (("rolling_buffer", "P"), ROWS),
         (("stream", "P"), ROWS),
+        (("narrow", "P"), ROWS),
         (("cache_read", "S", "P"), "local memory"),
         (("cache_write", "S", "S", "shared"), "shared memory"),
     ],
