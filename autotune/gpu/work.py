@@ -132,11 +132,12 @@ def cycles(launches: Iterable[Work], gpu: Gpu) -> float:
 
 def leaves_little(launches: Sequence[Work], gpu: Gpu, close: float) -> bool:
     """Whether no way to do the same takes less time by more than a factor: one kernel takes at most
-    `close` times as long as its bytes, each moved once, without conflicts of banks."""
+    `close` times as long as its bytes, each moved once, without conflicts of banks, and as what
+    reads anything waits for at least."""
     if len(launches) != 1:
         return False
     (work,) = launches
-    moved = Work(work.blocks, work.threads, bytes=work.bytes, rounds=0)
+    moved = Work(1, work.threads, bytes=work.bytes, rounds=min(1.0, work.rounds))
     quick = cycles(launches, gpu) <= close * cycles([moved], gpu)
     return quick and work.wavefronts <= close * work.free
 

@@ -117,7 +117,7 @@ RULES: dict[str, Rules] = {
             _later("autotune.rules.gpu.chain:chain_plans"),
         ],
         groups=[
-            _later("autotune.rules.gpu.windows:windows_plans"),
+            _later("autotune.rules.gpu.windows.plans:windows_plans"),
             _later("autotune.rules.gpu.product:product_plans"),
             _later("autotune.rules.gpu.reductions:reduction_plans"),
             _later("autotune.rules.gpu.turned:turned_plans"),

@@ -66,7 +66,7 @@ KNOWN = {
     "autotune/rules/tensorized.py": {"NARROWER": SHAPE, "MANY_PANELS": SHAPE},
     "autotune/rules/tiled.py": {"MANY_TASKS": SHAPE},
     "schedule/library/contraction/partial.py": {"FEW": SHAPE},
-    "autotune/rules/gpu/windows.py": {"ROOM": SHAPE, "LEAST": SHAPE, "MOST_TERMS": SHAPE},
+    "autotune/rules/gpu/windows/plans.py": {"ROOM": SHAPE, "LEAST": SHAPE, "MOST_TERMS": SHAPE},
     "schedule/library/gpu/windows.py": {"WRITTEN_OUT": SHAPE},
     "schedule/library/gpu/tiles.py": {
         "WRITTEN_OUT": SHAPE, "FETCHED": SHAPE,

@@ -12,7 +12,7 @@ from autotune import default_schedule
 from autotune.explain import least_transactions
 from autotune.gpu.count import rooms_of, works_of
 from autotune.rules import choose
-from autotune.rules.gpu.windows import surroundings
+from autotune.rules.gpu.windows.surroundings import surroundings
 from autotune.rules.group import find_groups
 from backends import build
 from schedule import Schedule, ScheduleError

@@ -371,7 +371,7 @@ def _worth_making(
             loops=not alone, **way,
         )  # fmt: skip
         drafts.append(draft if alone else [*draft * sums, draft[0]])
-    return quickest(points, drafts, gpu)
+    return quickest(points, drafts, gpu)[:2]
 
 
 def _plan(

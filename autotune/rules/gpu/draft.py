@@ -39,10 +39,12 @@ WRITTEN_OUT = 64
 """Elements of a thread up to which all of its loads are under way at once."""
 
 
-def quickest(points: Sequence[T], drafts: Sequence[Draft], gpu: Gpu) -> tuple[list[T], list[T]]:
-    """The points that are worth making, by the draft of each, and the others: the first that may
-    take the least time, if it moves as few bytes as any, in one kernel that memory surely binds,
-    else all that may."""
+def quickest(
+    points: Sequence[T], drafts: Sequence[Draft], gpu: Gpu
+) -> tuple[list[T], list[T], list[float]]:
+    """The points that are worth making, by the draft of each, the others, and what the first ones
+    take by their drafts: the first that may take the least time, if it moves as few bytes as any,
+    in one kernel that memory surely binds, else all that may."""
     from autotune.gpu.work import cycles
 
     times = [cycles(draft, gpu) for draft in drafts]
@@ -52,7 +54,7 @@ def quickest(points: Sequence[T], drafts: Sequence[Draft], gpu: Gpu) -> tuple[li
     if near and bytes_of[0] <= min(bytes_of) and _is_sure(drafts[near[0]], gpu):
         near = near[:1]
     left = [point for n, point in enumerate(points) if n not in near]
-    return [points[n] for n in near], left
+    return [points[n] for n in near], left, [times[n] for n in near]
 
 
 def _is_sure(draft: Draft, gpu: Gpu) -> bool:

@@ -51,6 +51,8 @@ class MovePlan(Plan):
     members  the blocks, where they are of several groups
     close    how many times the least estimated time the preferred one of them may take
     otherwise points that are tried where primitives refuse all likely ones
+    bounds   cycles that each likely point takes at least, if formulas tell: those that cannot be
+             the default are not tried
     """
 
     name: str
@@ -65,6 +67,7 @@ class MovePlan(Plan):
     says: Mapping[str, str] = field(default_factory=dict)
     close: float = 1.0
     otherwise: Sequence[Mapping[str, Any]] = ()
+    bounds: Sequence[float] = ()
     _refusal: ScheduleError | None = None
 
     @property
@@ -118,26 +121,44 @@ class MovePlan(Plan):
     @cached_property
     def _found(self) -> tuple[dict[str, Any], Schedule] | None:
         """The values of the default, and the program that they make."""
-        return self._best_of(self.likely) or self._best_of(self.otherwise)
+        return self._best_of(self.likely, self.bounds) or self._best_of(self.otherwise)
 
     def _best_of(
-        self, points: Sequence[Mapping[str, Any]]
+        self, points: Sequence[Mapping[str, Any]], bounds: Sequence[float] = ()
     ) -> tuple[dict[str, Any], Schedule] | None:
-        made, times = dict[int, Schedule](), dict[int, float]()
-        one = len(points) == 1
-        for n, point in enumerate(points):
-            sch = self._made(point)
+        """The values of the preferred point of those that take about the least time, and what they
+        make: `bounds` are what each takes at least."""
+        times = dict(enumerate(bounds or [0.0] * len(points)))  # of those made what they take
+        made = dict[int, Schedule]()
+        while (n := self._next(times, made)) is not None:
+            sch = self._made(points[n])
             if sch is None:
+                del times[n]
                 continue
             made[n] = sch
-            times[n] = 0.0 if one else self._time(sch)
-            if one or self._settles(sch):
+            times[n] = 0.0 if len(points) == 1 else self._time(sch)
+            if len(points) == 1 or self._settles(sch):
                 break
         if not made:
             return None
-        least = min(times.values())
-        best = next(n for n, time in times.items() if time <= self.close * least)
+        best = self._preferred({n: time for n, time in times.items() if n in made})
         return {self.key(name): value for name, value in points[best].items()}, made[best]
+
+    def _preferred(self, times: Mapping[int, float]) -> int:
+        """The first of those that take about the least time."""
+        least = min(times.values())
+        return next(n for n, time in times.items() if time <= self.close * least)
+
+    def _next(self, times: Mapping[int, float], made: Collection[int]) -> int | None:
+        """The point to make next, by the times of those that are made and the bounds of the others;
+        None where none of these can take so little that the preferred one is another one."""
+        if not times:
+            return None
+        best = self._preferred(times)
+        if best not in made:
+            return best
+        left = [n for n in times if n not in made and self.close * times[n] < times[best]]
+        return min(left, key=lambda n: times[n], default=None)
 
     def _is_found(self, values: Values) -> bool:
         """Whether its own values, among those of other plans, are those of the default."""

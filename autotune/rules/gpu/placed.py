@@ -7,7 +7,7 @@ from collections.abc import Collection
 from autotune.rules.gpu.product import contraction_of
 from autotune.rules.gpu.reuse import is_shared
 from autotune.rules.gpu.scan import inline_in_scans, rows_of_scans
-from autotune.rules.gpu.windows import windows_plans
+from autotune.rules.gpu.windows.plans import windows_plans
 from autotune.rules.group import Group, Refused, epilogue_of
 from schedule import Schedule, ScheduleError
 from tensorir import Gpu

@@ -57,7 +57,7 @@ def reduction_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
     bytes_moved = moved(sch, group.blocks)
     own = _whole(sch, group)
     drafts = [_draft(block, gpu, bytes_moved, own, **point) for _, point in drafted]
-    worth, _ = quickest(drafted, drafts, gpu)
+    worth, *_ = quickest(drafted, drafts, gpu)
     first, others = list[MovePlan](), list[MovePlan]()
     for n, plan in enumerate(plans):
         likely = [point for at, point in worth if at == n]

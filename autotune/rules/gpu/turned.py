@@ -70,8 +70,8 @@ def _tiles(
     if any(dtype.itemsize(a.buffer.dtype) < gpu.bank_bytes for a in accesses(block)):
         return plan("turned", _turn, options, *points)  # lanes may meet in the words of banks
     drafts = [_draft_of_tiles(sch, block, gpu, **point) for point in points]
-    likely, left = quickest(points, drafts, gpu)
-    return replace(plan("turned", _turn, options, *likely), otherwise=left)
+    likely, left, bounds = quickest(points, drafts, gpu)
+    return replace(plan("turned", _turn, options, *likely), otherwise=left, bounds=bounds)
 
 
 def _in_boxes(
@@ -92,8 +92,8 @@ def _in_boxes(
     options: Options = {"sizes": tuple(boxes), "sectors": (False, True), "warps": warps}
     points = [{"sizes": sizes, "sectors": begun, "warps": 8} for sizes, begun in boxes.items()]
     drafts = [_draft(sch, block, gpu, sizes, begun, warps=8) for sizes, begun in boxes.items()]
-    likely, left = quickest(points, drafts, gpu)
-    return replace(plan("boxes", _boxes, options, *likely), otherwise=left)
+    likely, left, bounds = quickest(points, drafts, gpu)
+    return replace(plan("boxes", _boxes, options, *likely), otherwise=left, bounds=bounds)
 
 
 def _draft(

@@ -105,6 +105,14 @@ class Meetings:
     def _scope(self, earlier: Touch, ages: Mapping[Var, int], later: Touch) -> str | None:
         if self.same_thread(earlier, later, {v for v, n in ages.items() if n == 0}):
             return None
+        found = self._by_points(earlier, ages, later)
+        if found is not None and earlier.index is later.index:  # of one statement: what conditions
+            told = frozenset[Var]().union(*map(variables, later.conditions))  # say of iterations
+            whole = {v: ANY if n and v in told else n for v, n in ages.items()}
+            found = found if whole == ages else self._by_points(earlier, whole, later)
+        return found
+
+    def _by_points(self, earlier: Touch, ages: Mapping[Var, int], later: Touch) -> str | None:
         sides, own, turns = self.apart(earlier, ages, later)
         for var in reversed(list(ages)):
             if turns is not None:

@@ -339,6 +339,12 @@ for b in {BLOCK}24):
     assert syncs(check_passes(func)) == ["block"]
 
 
+def assert_waits_once_outside_of_loops(low):
+    assert syncs(low) == ["block"]
+    loops = [s for s in walk(low.body) if isinstance(s, For) and s.thread is None]
+    assert not any(isinstance(s, Sync) for loop in loops for s in walk(loop.body))
+
+
 @pytest.mark.parametrize(
     "begin", ["b * 5 + r * 3", "b // 3 * 70 + r * 5", "b // 9 * 7 + b % 9 * 3 + r"]
 )
@@ -357,10 +363,26 @@ for b in {BLOCK}40):
             D[b, r * 40 + t] = S[(r * 40 + t) % 128]
 """
     func = program(text, "A: f32[40, 128], D: f32[40, 160]", [("S", "f32[128]", "shared")])
-    low = check_passes(func)
-    assert syncs(low) == ["block"]
-    rows = [s for s in walk(low.body) if isinstance(s, For) and s.thread is None]
-    assert not any(isinstance(s, Sync) for row in rows for s in walk(row.body))
+    assert_waits_once_outside_of_loops(check_passes(func))
+
+
+def test_rows_that_are_copied_in_pieces_are_waited_for_once():
+    """Pieces end where the next row begins: conditions on the loop over them say so, whose variable
+    both places have in common."""
+    column = "p * 8 + t % 8"
+    text = f"""
+for b in {BLOCK}4):
+    for r in range(2):
+        for p in range(2):
+            for t in {X}64):
+                if 0 <= {column} and {column} < 10:
+                    S[r * 80 + t // 8 * 10 + {column}] = A[b, r * 80 + t // 8 * 10 + {column}]
+    for r in range(2):
+        for t in {X}64):
+            D[b, r * 64 + t] = S[159 - r * 64 - t]
+"""
+    func = program(text, "A: f32[4, 160], D: f32[4, 128]", [("S", "f32[160]", "shared")])
+    assert_waits_once_outside_of_loops(check_passes(func))
 
 
 @pytest.mark.parametrize("stages", [6, 12])

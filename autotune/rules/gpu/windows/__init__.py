@@ -1,0 +1,1 @@
+"""Boxes of results with what lies around them: stencils, pooling, depthwise convolutions."""
