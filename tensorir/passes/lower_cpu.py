@@ -39,6 +39,8 @@ from tensorir.targets.target import LANE_BITS, Target
 
 def cpu_passes(target: Target) -> list[tuple[str, Pass]]:
     """The passes for `target` with their names, in order."""
+    from tensorir.passes.reuse_outputs import reuse_outputs
+
     bits, masked = target.vector_bits or LANE_BITS, masked_bits(target)
     return [
         ("found_again", found_again),
@@ -51,6 +53,7 @@ def cpu_passes(target: Target) -> list[tuple[str, Pass]]:
         ("skip_stores", skip_stores),
         ("bool_bytes", bool_bytes),
         ("place_buffers", place_buffers),
+        ("reuse_outputs", lambda f: reuse_outputs(f, target.l1d_bytes)),
         ("double_buffers", double_buffers),
         ("fold_buffers", fold_buffers),
         ("implied_conditions", implied_conditions),

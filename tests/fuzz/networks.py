@@ -233,6 +233,8 @@ def attention(n: Network, x: Any) -> Any:
     if len(x.shape) != 4 or not dtype.is_float(x.dtype):
         return None
     b, h, m, k = x.shape
+    if int_value(k) is None:  # it decides the scale
+        return None
     length = n.size(33)
     keys = n.param((b, h, length, k), x.dtype)
     values = n.param((b, h, length, n.size(33)), x.dtype)

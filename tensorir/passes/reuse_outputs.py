@@ -1,0 +1,198 @@
+"""reuse_outputs: an intermediate lives in the memory of the output that is made of it.
+
+XLA assigns buffers so, and TVM's storage_rewrite "inplace". Here it is what a row of a softmax
+waits in: where that is longer than the first-level cache, it passes through the second one once
+instead of twice, and memory that is written need not be read before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tensorir import dtype as dt
+from tensorir.arith import Analyzer
+from tensorir.arith.regions.dense import is_dense
+from tensorir.arith.regions.iter_map import determines_all
+from tensorir.arith.regions.region import Interval, covers, relax
+from tensorir.buffer import Buffer
+from tensorir.expr import Expr, Load, Var, const, int_value
+from tensorir.func import PrimFunc
+from tensorir.passes.facts.accesses import Access, accesses_of
+from tensorir.passes.facts.instances import bounds_an_index, common_length
+from tensorir.passes.facts.ranges import function_analyzer
+from tensorir.passes.rewriting import with_body
+from tensorir.stmt import Alloc, Extern, For, Prefetch, Stmt, Store, replace
+from tensorir.visit import (
+    child_stmts,
+    map_children,
+    map_loads,
+    map_own_exprs,
+    variables,
+    walk,
+)
+
+
+def reuse_outputs(func: PrimFunc, least: int) -> PrimFunc:
+    """Keep intermediates of more than `least` bytes in the outputs that they become.
+
+    rewrite:
+        for i in range(8):                            for i in range(8):
+            with alloc(T, f32[9000]):                     for j in range(9000):
+                for j in range(9000):                         C[i, j] = exp(A[i, j])
+                    T[j] = exp(A[i, j])                   for j in range(9000):
+                for j in range(9000):          ->             S[0] = S[0] + C[i, j]
+                    S[0] = S[0] + T[j]                    for j in range(9000):
+                for j in range(9000):                         C[i, j] = C[i, j] / S[0]
+                    C[i, j] = T[j] / S[0]
+
+    One store makes the output, each element of the intermediate's own and no other; all others that
+    read that element have done so before. Outputs that are written past the caches stay as they
+    are. Requires place_buffers, and is to run before partition_loops.
+    """
+    if not any(isinstance(s, Alloc) for s in walk(func.body)):
+        return func
+    passed_by = {*func.attrs.get("stream", ())}
+    free = [p for p in func.params if p in func.outputs and p not in func.in_outs]
+    outputs = [p for p in free if p.name not in passed_by]
+    analyzer = function_analyzer(func)
+
+    def visit(stmt: Stmt, around: tuple[For, ...]) -> Stmt:
+        if isinstance(stmt, Alloc) and _size(stmt.buffer) > least:
+            for output in outputs:
+                if output.dtype == stmt.buffer.dtype:
+                    where = _home(stmt, output, around, analyzer)
+                    if where is not None:
+                        return visit(_moved(stmt.body, stmt.buffer, output, where), around)
+        inside = (*around, stmt) if isinstance(stmt, For) else around
+        return map_children(stmt, lambda child: visit(child, inside))
+
+    return with_body(func, visit(func.body, ()))
+
+
+def _size(buffer: Buffer) -> int:
+    """Bytes of a buffer; 0 where they are not known."""
+    sizes = [int_value(size) for size in buffer.shape]
+    return prod([size or 0 for size in sizes]) * dt.itemsize(buffer.dtype)
+
+
+@dataclass(frozen=True)
+class _Home:
+    """Where an element of an intermediate is in an output: for each dimension of that, the one of
+    the intermediate whose index is added, if there is one, and what it is added to."""
+
+    places: tuple[tuple[int | None, Expr], ...]
+
+    def of(self, indices: Sequence[Expr]) -> tuple[Expr, ...]:
+        return tuple([low if n is None else indices[n] + low for n, low in self.places])
+
+
+def _home(alloc: Alloc, output: Buffer, around: Sequence[For], analyzer: Analyzer) -> _Home | None:
+    """Where the intermediate can be in `output`; None if not."""
+    (uses, made) = (accesses_of(alloc.body, b) for b in (alloc.buffer, output))
+    if len(made) != 1 or not isinstance(made[0].path[-1], Store):
+        return None
+    store = made[0]
+    last = [use for use in uses if use.path[-1] is store.path[-1]]
+    others = [use for use in uses if use.path[-1] is not store.path[-1]]
+    if last:
+        indices = last[0].indices
+    elif alloc.buffer.shape == output.shape:
+        indices = store.indices
+    else:
+        return None
+    if any(use.is_write or use.indices != indices for use in last):
+        return None
+    if any(isinstance(use.path[-1], Extern) for use in uses):
+        return None  # it gets memory as it is laid out
+    loops = store.inner()
+    if any(int_value(extent) is None for extent in loops.values()):
+        return None
+    home = _places(indices, store, alloc.buffer, analyzer)
+    if home is None or not _fills(indices, store, alloc.buffer, analyzer):
+        return None
+    every = {loop.var: loop.extent for loop in around} | loops
+    if not _tells(store.indices, every, every, analyzer):
+        return None
+    done = all(_is_before(use, store, indices, every, analyzer) for use in others)
+    return home if done else None
+
+
+def _places(
+    indices: Sequence[Expr], store: Access, buffer: Buffer, analyzer: Analyzer
+) -> _Home | None:
+    """The dimensions of the output in which those of the intermediate are, in order, the last one
+    side by side."""
+    moving, found = store.inner().keys(), list[tuple[int | None, Expr]]()
+    wanted = [n for n, size in enumerate(buffer.shape) if int_value(size) != 1]
+    for own in store.indices:
+        low = analyzer.simplify(own - indices[wanted[0]]) if wanted else own
+        if wanted and not low.has_loads and variables(low).isdisjoint(moving):
+            found.append((wanted.pop(0), low))
+        elif own.has_loads or not variables(own).isdisjoint(moving):
+            return None
+        else:
+            found.append((None, own))
+    sizes = zip(reversed(found), reversed(store.buffer.shape))
+    dense = next((n is not None for (n, _), size in sizes if int_value(size) != 1), False)
+    return _Home(tuple(found)) if dense and not wanted else None
+
+
+def _fills(indices: Sequence[Expr], store: Access, buffer: Buffer, analyzer: Analyzer) -> bool:
+    """Whether the store reads all elements of the intermediate, whatever the conditions are."""
+    loops = store.inner()
+    for cond in store.conditions:
+        if not bounds_an_index(cond, indices, buffer.shape, analyzer):
+            return False
+    if not is_dense(indices, loops, analyzer):
+        return False
+    parts = [relax(index, loops, analyzer) for index in indices]
+    return all(
+        part is not None and covers(part, Interval(const(0), size), analyzer)
+        for part, size in zip(parts, buffer.shape)
+    )
+
+
+def _tells(
+    indices: Sequence[Expr], wanted: Mapping[Var, Expr], loops: Mapping[Var, Expr], known: Analyzer
+) -> bool:
+    """Whether an element is that of one iteration alone of the loops that are wanted."""
+    several = [var for var, extent in wanted.items() if int_value(extent) != 1]
+    return determines_all(indices, several, loops, known)
+
+
+def _is_before(
+    use: Access,
+    store: Access,
+    indices: Sequence[Expr],
+    loops: Mapping[Var, Expr],
+    analyzer: Analyzer,
+) -> bool:
+    """Whether an element is used, if at all, before the store makes the output of it: in the same
+    iteration of the loops around both, and of no other."""
+    depth = common_length([use.path, store.path])
+    if depth == len(use.path):  # a condition around the store
+        return False
+    order = child_stmts(store.path[depth - 1])
+    if order.index(use.path[depth]) > order.index(store.path[depth]):
+        return False
+    shared = {s.var: s.extent for s in store.path[:depth] if isinstance(s, For)}
+    alike = [a for a, b in zip(use.indices, indices) if a is b and variables(a) <= shared.keys()]
+    return _tells(alike, shared, loops, analyzer)
+
+
+def _moved(stmt: Stmt, old: Buffer, new: Buffer, home: _Home) -> Stmt:
+    """The same with `old` in `new`."""
+    memo: dict[Expr, Expr] = {}
+
+    def load(e: Load) -> Expr | None:
+        return Load(new, home.of(e.indices)) if e.buffer is old else None
+
+    def visit(node: Stmt) -> Stmt:
+        node = map_own_exprs(map_children(node, visit), lambda e: map_loads(e, load, memo))
+        if isinstance(node, (Store, Prefetch)) and node.buffer is old:
+            return replace(node, buffer=new, indices=home.of(node.indices))
+        return node
+
+    return visit(stmt)
