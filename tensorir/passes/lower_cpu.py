@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tensorir.analysis.found_again import found_again
-from tensorir.passes.carry_elements import carry_elements
 from tensorir.passes.conditions.first_of_equals import first_of_equals
 from tensorir.passes.conditions.hoist_conditions import hoist_conditions
 from tensorir.passes.conditions.implied_conditions import implied_conditions
@@ -23,6 +22,7 @@ from tensorir.passes.skip_stores import skip_stores
 from tensorir.passes.spread_prefetch import spread_prefetch
 from tensorir.passes.unroll import unroll
 from tensorir.passes.vectors.bool_bytes import bool_bytes
+from tensorir.passes.vectors.carry_elements import carry_elements
 from tensorir.passes.vectors.lane_patterns import lane_patterns
 from tensorir.passes.vectors.masked_tails import masked_bits
 from tensorir.passes.vectors.narrow_gathers import narrow_gathers

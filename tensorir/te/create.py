@@ -15,14 +15,7 @@ from tensorir.te.axis import Axis
 from tensorir.te.create_block import Key, Step, hidden, hidden_name, key_of, make_nest
 from tensorir.te.sizes import Made, computes, numbers_of, scalars_of, sizes_of, split_arguments
 from tensorir.te.statements import Nest
-from tensorir.te.tensor import (
-    ComputeOp,
-    PlaceholderOp,
-    ScanOp,
-    StatementsOp,
-    Tensor,
-    check_name,
-)
+from tensorir.te.tensor import ComputeOp, PlaceholderOp, ScanOp, StatementsOp, Tensor, check_name
 
 
 def create_prim_func(args: Sequence[Tensor | Var], name: str = "main") -> PrimFunc:

@@ -11,8 +11,8 @@ from autotune import default_schedule
 from backends import build
 from schedule import Schedule
 from tensorir import Alloc, PrimFunc, interpret, parse, te, walk
-from tensorir.passes.carry_elements import carry_elements
 from tensorir.passes.simplify import simplify
+from tensorir.passes.vectors.carry_elements import carry_elements
 
 LOOP = """
 @prim_func
