@@ -72,6 +72,8 @@ def with_algorithm(start: Start, block: str, algorithm: str) -> Start | None:
 
 def _using(start: Start, block: str, algorithm: str) -> Start | None:
     sch = start.schedule.copy()
+    if block not in sch.get_blocks():
+        return None  # an algorithm for another block computes what it made
     try:
         last: BlockRef | None = sch.use_algorithm(block, algorithm)
     except ScheduleError:
@@ -91,11 +93,9 @@ def reductions(sch: Schedule) -> list[str]:
 def starts(
     func: PrimFunc, numerics: str, device: Device, first: Start, chosen: Start
 ) -> Iterator[Start]:
-    """The programs to make sketches of, that which was `chosen` first.
-
-    `first`, with the algorithms that are better wherever they fit, follows, the definition, and
-    then one with each other algorithm that `numerics` allows, in all blocks that it is for.
-    """
+    """The programs to make sketches of: that which was `chosen`, `first`, with the algorithms that
+    are better wherever they fit, the definition, and then one with each other algorithm that
+    `numerics` allows, in all blocks that it is for."""
     others = other_algorithms(numerics, device)
     made = (_everywhere(first, algorithm) for algorithm in others)
     seen: set[str] = set()

@@ -422,7 +422,7 @@ SMALL = {
         convolution(2, 4, 10, 3, 1), "product", ("fused output", "scaled by column"),
     ),
     "convolution, one tap": (convolution(2, 8, 12, 1, 0), "product", ("split last",)),
-    "depthwise": (depthwise(2, 4, 12), "windows", ("split last",)),
+    "depthwise": (depthwise(2, 4, 12), "windows", ("split last", "scaled by row")),
     "depthwise, channels last": (
         program(
             lambda x, w: ops.depthwise_conv2d(x, w, padding=1, layout="NHWC"),

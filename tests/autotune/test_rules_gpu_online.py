@@ -202,6 +202,19 @@ def test_sums_in_parts_or_with_units_have_one_kernel_too(name, cache):
     np.testing.assert_allclose(made, expected(form, small, arrays)[0], 1e-4, 1e-5)
 
 
+def test_stages_may_have_any_names():
+    """The algorithm for one sum computes what another one made, which is gone then."""
+    x = [te.placeholder((1, 2, 128, 32), name=name) for name in "qkv"]
+    func = te.create_prim_func([*x, ops.attention(*x)], name="attention")
+
+    def planned(func):
+        chosen = choose(func, device_of(TARGET), None, ())
+        return [plan.name for plan in chosen.sketch.plans], chosen.start.name.count("online")
+
+    forms = list(forms_of(func, ["renamed"]))[:2]
+    assert [planned(form.func) for form in forms] == [planned(func)] * len(forms)
+
+
 def test_between_other_stages():
     """Projections before and after, a scale, and a sum with the input."""
     x = te.placeholder((70, 8), name="x")

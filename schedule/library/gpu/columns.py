@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import gcd
+from collections.abc import Sequence
+from math import gcd, prod
 from typing import NamedTuple
 
 from schedule.analysis.uses import accesses, read_by_others
@@ -88,6 +89,8 @@ def _columns(sch: Schedule, block: str, warps: int, whole: bool, alone: bool = T
     sch.reorder(*outer, *along)
     outer = loops_in_memory(sch, block, outer)
     while alone and len(outer) > 1 and _are_one(sch, block, *outer[-2:]):
+        if whole and not _has_room(sch, outer[-2:], Gpu.warp * warps):
+            break
         outer = [*outer[:-2], sch.fuse(*outer[-2:])]
     term = sch.fuse(*along) if len(along) > 1 else along[0]
     if whole:
@@ -103,8 +106,7 @@ def _whole_rows(
     sch: Schedule, block: str, outer: list[LoopRef], term: LoopRef, threads: int
 ) -> LoopRef:
     """The kernel of a reduction whose blocks have as many whole rows at once as fit."""
-    columns = sch.state.loop(outer[-1]).const_extent
-    fits = columns is not None and 2 * columns <= threads  # sums of one row would be in memory
+    columns, fits = sch.state.loop(outer[-1]).const_extent, _has_room(sch, outer[-1:], threads)
     require(fits, block, f"{threads} threads have no room for two rows of block {block!r}")
     assert columns is not None
     node, rows = sch.state.block(block), threads // columns
@@ -116,6 +118,11 @@ def _whole_rows(
     sch.unroll(piece)
     grid = fuse_for_blocks(sch, grid)
     return bind_kernel(sch, grid, {"threadIdx.x": [outer[-1]], "threadIdx.y": [row]})
+
+
+def _has_room(sch: Schedule, loops: Sequence[LoopRef], threads: int) -> bool:
+    """Whether two rows of the columns of some loops have threads; sums of one would be stored."""
+    return 2 * prod(sch.state.loop(x).const_extent or threads for x in loops) <= threads
 
 
 def _are_one(sch: Schedule, block: str, outer: LoopRef, inner: LoopRef) -> bool:

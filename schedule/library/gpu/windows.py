@@ -193,6 +193,8 @@ class _Windows:
     def keep_apart(self, copy: str, rows: Sequence[LoopRef]) -> None:
         """Lay rows of a copy out, by loops over it in the order of memory, so far apart that lanes
         which read or copy several meet in few banks."""
+        if not rows:  # a single element
+            return
         sch, (at, step, steps) = self.sch, self.read[copy]
         stored = next(a for a in accesses(sch.state.block(copy)) if a.is_write)
         made, dims = stored.buffer, [variables(index) for index in stored.in_loops()]
