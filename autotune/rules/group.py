@@ -212,7 +212,7 @@ def flat_place(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
     step = 1
     for index, extent in zip(reversed(indices), reversed(buffer.shape)):
         flat = flat + index * step
-        step *= size(extent)
+        step = min(step * size(extent), 1 << 48)  # nine sizes of 256 are more than int64 holds
     return flat
 
 

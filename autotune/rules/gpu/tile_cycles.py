@@ -182,9 +182,10 @@ class TileColumns:
         return _size(self.c.axes[n])
 
     def _parts(self, axes: Sequence[int]) -> npt.NDArray[np.int64]:
-        """Boxes of some axes."""
+        """Boxes of some axes; of ten that are symbolic there are more than int64 holds."""
         extents = np.array([self.extent(n) for n in axes], np.int64)
-        return (-(-extents // self.total[:, list(axes)])).prod(1)
+        parts = (-(-extents // self.total[:, list(axes)])).prod(1, dtype=np.float64)
+        return np.minimum(parts, 1 << 48).astype(np.int64)
 
     def _own(self, axes: Iterable[int]) -> npt.NDArray[np.int64]:
         """What a thread has of some axes."""
