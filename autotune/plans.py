@@ -72,9 +72,12 @@ def _plans(
     streamed = not all(map(c.is_used_again, range(len(c.operands))))
     if streamed or c.products:  # memory decides: in order, or where rows that share factors are few
         tiles += _ranked(shapes, estimate.cycles(shapes))[:KEPT]
+    elif search.windows:  # or what is read row by row
+        by_rows = [varied(plan, order=(*plan.order[1:], plan.lane)) for plan in shapes]
+        tiles += _ranked(by_rows, estimate.cycles(by_rows))[:KEPT]
     packed = [p for _, plan in tiles for p in search.panels(plan)]
     cuts = Cuts(c, cpu, estimate)
-    cut = [p for plan in (*(p for _, p in tiles), *packed) for p in cuts.of(plan)]
+    cut = [*dict.fromkeys(p for plan in (*(p for _, p in tiles), *packed) for p in cuts.of(plan))]
     tasks = _ranked(cut, estimate.cycles(cut))
     known = {plan for _, plan in tasks}
     more = [p for plan in _leaders(tasks) for p in search.details(plan) if p not in known]
@@ -203,9 +206,11 @@ class _Search:
         if self.taps and few:
             ways = ["rows"]
             if prod(plan.tile) > plan.tile[plan.lane]:  # of equal ones, the first has less to hold
-                near = all(o.strides[plan.lane] in (0, 1) for o in self.c.operands)
+                steps = dict(enumerate(o.strides[plan.lane] for o in self.c.operands))
+                far = {n for n, step in steps.items() if step not in (0, 1)}
+                near, apart = not far, far - {pack.operand for pack in plan.packs}
                 ways = ["shifts", "single", "rows"] if near else ["single", "shifts", "rows"]
-                ways = ways if self.windows else ["single", "rows"]
+                ways = ways if self.windows and not apart else ["single", "rows"]
             for way in ways:
                 found = varied(plan, flat=way)
                 if self.bitwise and sum(found.around_rows(self.c), ()) != self.c.written:

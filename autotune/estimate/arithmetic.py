@@ -23,6 +23,13 @@ OVERLAPPED = 0.25
 SINGLE = 0.5
 """Of an instruction on a vector, what one on a single element takes, which fills half a pipe."""
 
+SHARED = 0.5
+"""Of the loads that elements apart come from, what each takes where terms are written out, which
+share these; choosing its lanes is an instruction by itself."""
+
+PUT_BY = 2.0
+"""Instructions for a term of a sum that has no room for what its lanes are chosen from."""
+
 BROADCAST = 2.0
 """Conversions of a vector that one of a single element takes, which all lanes then get.
 
@@ -70,15 +77,17 @@ class Arithmetic(Results):
         sums = rows * self.pieces(sizes[:, lane])
         room = self.cpu.registers - (vectors if plan.flat == "single" else sums)
         shared = np.full(len(sizes), bool(plan.flat) or plan.written > 1)
-        loads, converted = np.zeros(len(sizes)), np.zeros(len(sizes))
+        loads, converted, picked = (np.zeros(len(sizes)) for _ in range(3))
         inline = np.array([each.pad == "inline" for each in self.plans])
         for n, stream in enumerate(self.streams):
             mine = np.prod(sizes[:, [m for m in others if stream.moves(m)]], axis=1)
             step = stream.strides[lane]
-            each = np.ones(len(sizes))
+            each, windows = np.ones(len(sizes)), False
             if step != 0:
                 near = self.c.is_read_in_vectors(n, lane)
+                windows = bool(plan.flat or plan.written > 1) and near and step not in (None, 1)
                 apart = costs.strided * (step or 0) / 2 if near else float(lanes)
+                apart = SHARED * (step or 0) if windows else apart
                 whole = 1.0 if stream.aligned(lanes) and not self.added else costs.unaligned
                 each = vectors * (whole if step == 1 else apart)
             if self.c.operands[n].pad and np.any(inline):
@@ -86,14 +95,17 @@ class Arithmetic(Results):
                 each = each * np.tile(asked, len(sizes) // len(self.tile))
             count = mine * terms
             if plan.flat or (plan.written > 1 and step != 0):  # an element is loaded to all lanes
-                count, once = self.loaded(n, sizes, room)
-                shared &= count <= once
+                loaded, once = self.loaded(n, sizes, room)
+                shared &= loaded <= once
+                count = count if windows else loaded
             loads += count * each
+            if windows:
+                picked += terms * self.picking(mine * vectors, sizes, step or 1)
             if self.c.operands[n].converted:
                 converted += count * (vectors if step != 0 else BROADCAST)
             if any(n == asked for asked, _ in plan.ahead):  # a request takes as long as a load
                 loads += mine * terms * np.ceil(sizes[:, lane] * stream.item / LINE)
-        adds = self.operations(sizes, sums, shared) * terms + costs.convert * converted
+        adds = self.operations(sizes, sums, shared) * terms + costs.convert * converted + picked
         adds = of.vector * adds / costs.units
         reads = of.vector * loads / costs.ports
         time = np.maximum(adds, reads) + costs.both * np.minimum(adds, reads)
@@ -108,6 +120,21 @@ class Arithmetic(Results):
         if not plan.flat:
             time = time + terms / (of.extents[plan.steps[-1]] if plan.steps else 1) * costs.turn
         return time + (OVERLAPPED if self.added else 1.0) * costs.tile + costs.sum_ * sums
+
+    def picking(self, used: Column, sizes: Column, step: int) -> Column:
+        """Instructions that choose lanes of vectors whose elements are so many apart, each for
+        itself: registers are few. With what they are chosen from they hold the sums, and what
+        rows that follow each other share; what has no room in half of them is put by."""
+        plan, held = self.plan, used * (1 + step)
+        if plan.flat == "single":
+            vectors = np.ceil(sizes[:, plan.lane] / plan.lanes)
+            held = vectors * (1 + step)
+            for stream in self.streams:
+                others = (n for n in self.c.spatial if n != plan.lane and not stream.moves(n))
+                again = sizes[:, [*others]].max(axis=1, initial=1) > 1
+                held = held + self.of.terms * (again & (not stream.moves(plan.lane)))
+        over = np.maximum(0.0, 1 - self.cpu.registers / 2 / held)
+        return used * (np.log2(step) + PUT_BY * over)
 
     def pieces(self, sizes: Column) -> Column:
         """Vectors of so many lanes: the last ones are ever shorter, each of half the lanes or less,

@@ -38,10 +38,12 @@ class Results(Alike):
         pieces = float(np.prod(self.of.spatial)) / run * (self.rows() > 1)
         return np.maximum(0.0, each * pieces * times - DRAINED * work)
 
-    def adding(self) -> float:
-        """The lanes of each result are added up."""
+    def adding(self) -> Column:
+        """The lanes of each result are added up: those of one row wait for each other, and the rows
+        of a tile go on meanwhile."""
         costs, count, lanes = self.cpu.costs, self.of.extents[self.plan.lane], self.plan.lanes
-        return float(np.prod(self.of.spatial)) / count * (costs.add + -(-count // lanes) - 1)
+        each = costs.add * (1 + 1 / self.rows()) / 2 + -(-count // lanes) - 1
+        return float(np.prod(self.of.spatial)) / count * each
 
     def stalls(self) -> Column | float:
         """Where the last lanes are narrower vectors, which are then read as a part of wide ones."""

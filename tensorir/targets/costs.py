@@ -24,7 +24,7 @@ class Costs:
     masked     times a load in a loop, where padding is computed in place; `asked`: where each lane
                has to look for itself, since loads of its type take no masks
     convert    a vector that is used as another type than it has in memory
-    transpose  turning a vector of results; `add`: the sum of one vector's lanes
+    transpose  turning a vector of results; `add`: the sum of one vector's lanes, of a row by itself
     stall      reading a vector that was just written in parts
     beside     share by which rows that are read side by side come later, each time they double
     l2, l3, memory   a line of 64 bytes from there, as it comes in order

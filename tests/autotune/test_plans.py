@@ -379,6 +379,36 @@ def test_windows_of_single_elements_are_not_written_out(name):
             assert any(c.overlap(row, plan.steps[-1], n) for row in rows for n in lanes)
 
 
+@pytest.mark.parametrize("taps", [2, 3, 5, 7])
+@pytest.mark.parametrize("step", [2, 3, 4])
+def test_sums_have_room_beside_what_lanes_are_chosen_from(step, taps):
+    """Each vector of sums takes one of as many neighbours as elements are apart, and is chosen from
+    them again for each tap: with more of them than registers, all are put by."""
+    image = te.placeholder((step * 512 + taps, step * 512 + taps), name="image")
+    weight = te.placeholder((taps, taps), name="weight")
+    r, q = te.reduce_axis(taps, "r"), te.reduce_axis(taps, "q")
+    out = te.compute(
+        (512, 512),
+        lambda i, j: te.sum(image[step * i + r, step * j + q] * weight[r, q], axis=[r, q]),
+    )
+    _, (c,) = prepared(te.create_prim_func([image, weight, out]))
+    cpu = Cpu(Target("c", vector_bits=512, threads=1))
+    found = [plan for _, plan in plans(c, cpu)]
+    assert len(set(found)) == len(found)
+    sums = np.prod(found[0].tile) / found[0].lanes
+    assert sums * (1 + step) <= cpu.registers
+
+
+@pytest.mark.parametrize(("window", "layout"), [(2, "NCHW"), (2, "NHWC"), (3, "NCHW")])
+def test_of_equal_tiles_those_that_read_whole_rows_are_first(window, layout):
+    shape = (1, 64, 114, 114) if layout == "NCHW" else (1, 114, 114, 64)
+    x = te.placeholder(shape, name="x")
+    func = te.create_prim_func([x, ops.max_pool2d(x, window, window, layout=layout)])
+    _, (c,) = prepared(func)
+    _, plan = plans(c, CPU)[0]
+    assert plan.tile[plan.lane] >= c.axes[plan.lane].extent
+
+
 def test_varied_plans_are_those_that_replace_makes():
     plan = NestPlan(0, 16, (16,), (32,), (1,), (0,))
     made = varied(plan, pad="root", written=2)

@@ -77,6 +77,43 @@ def test_parts_of_any_stride_share_what_lies_in_the_same_vectors(stride, parts, 
         assert len(set(re.findall(r"A\[ramp\(\d+, 1, \d+\)\]", text))) == stride
 
 
+def _windows(taps, stride, dtype, bits, vectors=1):
+    """Sums of elements at `taps` from places so far apart, as it is lowered, and its text."""
+    size = vectors * bits // (int(dtype[1:]) if dtype != "u8" else 8)
+    value = " + ".join(f"A[i * {stride} + {tap}]" for tap in taps)
+    text = f"""
+    @prim_func
+    def windows(A: {dtype}[{stride * (size - 1) + taps[-1] + 1}], B: {dtype}[{size}]):
+        for i in vectorized({size}):
+            B[i] = {value}
+    """
+    func = parse(dedent(text).strip())
+    low = lower(func, Target("c", vector_bits=bits))
+    verify(low)
+    given = func.params[0]
+    a = np.random.default_rng(stride).integers(0, 9, given.shape[0].value).astype(given.dtype)
+    np.testing.assert_array_equal(interpret(low, a)[0], interpret(func, a)[0])
+    return format_func(low)
+
+
+@pytest.mark.parametrize("bits", [256, 512])
+@pytest.mark.parametrize("dtype", ["u8", "i16", "f32", "f64"])
+@pytest.mark.parametrize("taps", [range(3), range(5), (0, 2, 4), (0, 3), (1, 4, 9), (0, 8, 9, 17)])
+@pytest.mark.parametrize("stride", [2, 3, 4, 8])
+def test_windows_that_overlap_share_what_they_read(stride, taps, dtype, bits):
+    """Nothing outside is read, and nothing else computed, whether or not the windows share."""
+    _windows(tuple(taps), stride, dtype, bits)
+
+
+@pytest.mark.parametrize("vectors", [1, 2])
+@pytest.mark.parametrize(("stride", "taps"), [(2, 5), (2, 9), (3, 7), (4, 16)])
+def test_a_window_takes_one_vector_more_than_elements_are_apart(stride, taps, vectors):
+    """Of two side by side the first one ends with what the second one begins with."""
+    text = _windows(tuple(range(taps)), stride, "f32", 512, vectors)
+    loads = set(re.findall(r"A\[ramp\(\d+, 1, 16\)\]", text))
+    assert len(loads) == vectors * stride + 1
+
+
 @pytest.mark.parametrize("dtype", ["u8", "i16", "f32", "f64"])
 @pytest.mark.parametrize("turn", [0, 1], ids=["in order", "turned"])
 @pytest.mark.parametrize("stride", range(2, 9))

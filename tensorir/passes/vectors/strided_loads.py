@@ -35,9 +35,12 @@ FREE_BITS = 512
 several instructions do."""
 
 
-Span = tuple[Load, tuple[int, ...]]
-"""Loads of one stride that lie in the same vectors of neighbours: the first of them, and how many
-elements further on each begins."""
+NARROWEST = 16
+"""Bits of the elements that it chooses in all processors with such vectors."""
+
+Span = tuple[Load, tuple[int, ...], int]
+"""Loads of one stride that lie in the same vectors of neighbours: the first of them, how many
+elements further on each begins, and where the last vector ends."""
 
 Spans = Mapping[Load, tuple[Span, int]]
 """Those of loads that share vectors, with how far each is from the first one."""
@@ -50,19 +53,20 @@ Piece = tuple[Expr, tuple[int, ...]]
 
 
 def _starts(span: Span) -> list[int]:
-    """Where the vectors begin. The last one ends with the last element that is wanted."""
-    first, offsets = span
-    count, step = dt.lanes(first.dtype), step_of(first.indices)
-    end = (count - 1) * step + offsets[-1] + 1
-    return [min(n * count, end - count) for n in range(step)]
+    """Where the vectors begin: as many as elements are apart, and one more for windows."""
+    first, _, end = span
+    count = dt.lanes(first.dtype)
+    return [min(n * count, end - count) for n in range(-(-end // count))]
 
 
 def _pays(span: Span, free: bool) -> bool:
     """Whether vectors and shuffles are not more instructions than there are elements. Shuffles
     that take every other element are one (pack, unpack), others if they are `free`."""
-    first, offsets = span
+    first, offsets, _ = span
     step, each = step_of(first.indices), 1 if free else 2 if dt.bits(first.dtype) >= 32 else 3
-    return step + shuffles(step, offsets, each) <= len(offsets) * dt.lanes(first.dtype)
+    moved = sum(offset >= step for offset in offsets)
+    count = shuffles(step, {offset % step for offset in offsets}, each) + moved
+    return len(_starts(span)) + count <= len(offsets) * dt.lanes(first.dtype)
 
 
 def shuffles(step: int, offsets: Collection[int], each: int = 1) -> int:
@@ -89,11 +93,16 @@ def strided_loads(func: PrimFunc, vector_bits: int = 128) -> PrimFunc:
         A[ramp(i, 3, 4)]       ->  shuffle(shuffle(A[ramp(i, 1, 4)], A[ramp(i + 4, 1, 4)],
                                                    0, 3, 6, 3), A[ramp(i + 6, 1, 4)], 0, 1, 2, 7)
 
+        B[...] = A[ramp(i, 2, 4)]          B[...] = shuffle(... two vectors ..., 0, 2, 4, 6)
+        C[...] = A[ramp(i + 2, 2, 4)]  ->  C[...] = shuffle(that of B, A[ramp(i + 5, 1, 4)],
+                                                            1, 2, 3, 7)
+
     The last vector ends with the last element that is wanted, so nothing is read that lies
     outside of what was; loads that lie in the same vectors, and are made under the same conditions,
-    share these, and those of an even stride the shuffles that halve it. The other way round, stores
-    that fill a piece of memory are those of its vectors, for which lanes of theirs are interleaved,
-    where vectors have FREE_BITS. Requires that vectorize and unroll ran.
+    share these, and those of an even stride the shuffles that halve it. Where vectors have
+    FREE_BITS, windows that overlap are moved on by some lanes of what the first ones read, and
+    stores that fill a piece of memory are those of its vectors, for which lanes of theirs are
+    interleaved. Requires that vectorize and unroll ran.
     """
     free = vector_bits >= FREE_BITS
     stores = (s for s in walk(func.body) if isinstance(s, Store)) if free else ()
@@ -116,7 +125,7 @@ class _Neighbours:
 
     def region(self, stmt: Stmt) -> Stmt:
         """What runs as a whole or not at all, but for the loops and branches in it."""
-        return self.stmt(stmt, _spans(_exprs(stmt)))
+        return self.stmt(stmt, _spans(_exprs(stmt), self.free))
 
     def stmt(self, stmt: Stmt, spans: Spans) -> Stmt:
         if isinstance(stmt, Store):
@@ -152,7 +161,7 @@ class _Neighbours:
         def rule(node: Expr) -> Expr | None:
             if not isinstance(node, Load) or not _strided(node):
                 return None
-            span, offset = spans.get(node) or ((node, (0,)), 0)
+            span, offset = spans.get(node) or ((node, (0,), _end(node, 0)), 0)
             return _picked(span, offset) if _pays(span, self.free) else None
 
         return transform(e, rule)
@@ -181,28 +190,37 @@ def _strided(load: Load) -> bool:
     return known and step_of(load.indices) > 0
 
 
+def _end(load: Load, offset: int) -> int:
+    """Where the elements of a load end that begins at such an offset."""
+    return (dt.lanes(load.dtype) - 1) * step_of(load.indices) + offset + 1
+
+
 def _picked(span: Span, offset: int) -> Expr:
     """The elements of the load that begins `offset` elements further on than the first one."""
-    first, _ = span
+    first = span[0]
     count, step, apart = dt.lanes(first.dtype), step_of(first.indices), 1
-    pieces: list[Piece] = [
+    vectors: list[Piece] = [
         (neighbours(first, start), tuple(range(start, start + count))) for start in _starts(span)
     ]
+    pieces, beyond = vectors[:step], vectors[step:]
     while len(pieces) % 2 == 0:
         apart *= 2
         pairs = zip(pieces[::2], pieces[1::2])
         pieces = [_joined(a, b, offset % apart, apart, count) for a, b in pairs]
     found = pieces[0]
     for piece in pieces[1:]:
+        found = _joined(found, piece, offset % step, step, count)
+    for piece in beyond if offset >= step else ():
         found = _joined(found, piece, offset, step, count)
     return found[0]
 
 
 def _joined(a: Piece, b: Piece, offset: int, step: int, count: int) -> Piece:
-    """Of the places of two pieces those of `offset` and every so many, in order."""
+    """Of the places of two pieces `offset` and every so many from there on."""
     lanes = {place: count + lane for lane, place in enumerate(b[1])}
     lanes |= {place: lane for lane, place in enumerate(a[1])}
-    places = [place for place in sorted(lanes) if place % step == offset % step][:count]
+    all_places = range(offset, max(lanes) + 1, step)
+    places = [place for place in all_places if place in lanes][:count]
     chosen = [*(lanes[p] for p in places), *range(len(places), count)]
     return Shuffle(a[0], b[0], tuple(chosen)), tuple(places)
 
@@ -216,9 +234,10 @@ def _exprs(stmt: Stmt) -> Iterator[Expr]:
             yield from _exprs(child)
 
 
-def _spans(exprs: Iterable[Expr]) -> Spans:
-    """Of loads that are made whatever the conditions, those that share vectors."""
-    places: dict[tuple[object, Expr, int, int], dict[int, Load]] = {}
+def _spans(exprs: Iterable[Expr], free: bool) -> Spans:
+    """Of loads that are made whatever the conditions, those that share vectors: what begins before
+    the second element of the first one, and if shuffles are `free` what one more vector has."""
+    places: dict[tuple[Buffer, Expr, int, int], dict[int, Load]] = {}
     for root in exprs:
         for load in certain_loads(root):
             if _strided(load):
@@ -226,11 +245,16 @@ def _spans(exprs: Iterable[Expr]) -> Spans:
                 key = (load.buffer, base, step_of(load.indices), dt.lanes(load.dtype))
                 places.setdefault(key, {})[offset] = load
     found: dict[Load, tuple[Span, int]] = {}
-    for (_, _, step, _), members in places.items():
+    for (buffer, _, step, count), members in places.items():
+        wide = free and dt.bits(buffer.dtype) >= NARROWEST
         rest = sorted(members)
         while rest:
-            near = [offset for offset in rest if offset < rest[0] + step]
-            span = members[near[0]], tuple(offset - near[0] for offset in near)
-            found |= {members[n]: (span, n - near[0]) for n in near}
+            near = [n for n in rest if n < rest[0] + step + (count if wide else 0)]
+            first, last = near[0], near[-1]
+            end = _end(members[first], last - first)
+            if last >= first + step and first + count * step in members:
+                end = count * (step + 1)  # the vector that the next ones begin with
+            span = members[first], tuple(offset - first for offset in near), end
+            found |= {members[n]: (span, n - first) for n in near}
             rest = rest[len(near) :]
     return found
