@@ -206,8 +206,8 @@ class _Search:
         if self.taps and few:
             ways = ["rows"]
             if prod(plan.tile) > plan.tile[plan.lane]:  # of equal ones, the first has less to hold
-                steps = dict(enumerate(o.strides[plan.lane] for o in self.c.operands))
-                far = {n for n, step in steps.items() if step not in (0, 1)}
+                strides = enumerate(o.strides[plan.lane] for o in self.c.operands)
+                far = {n for n, stride in strides if stride not in (0, 1)}
                 near, apart = not far, far - {pack.operand for pack in plan.packs}
                 ways = ["shifts", "single", "rows"] if near else ["single", "shifts", "rows"]
                 ways = ways if self.windows and not apart else ["single", "rows"]
