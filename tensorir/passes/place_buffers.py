@@ -8,14 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
+from math import inf, prod
 
 from tensorir.arith import Analyzer
 from tensorir.arith.regions.region import Interval
 from tensorir.buffer import Buffer
-from tensorir.expr import Const, Expr, Load, int_value
+from tensorir.expr import Const, Expr, Load, Var, int_value
 from tensorir.func import PrimFunc
 from tensorir.passes.facts.accesses import Access, accesses, changes
-from tensorir.passes.facts.lifetimes import innermost_place, written_part
+from tensorir.passes.facts.lifetimes import (
+    innermost_place,
+    written_out_within,
+    written_part,
+)
+from tensorir.passes.facts.made import Finds
 from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.stmt import (
     Alloc,
@@ -35,7 +41,8 @@ from tensorir.visit import map_children, map_exprs, map_loads, map_parts, variab
 
 @dataclass(frozen=True)
 class Place:
-    """An allocation: `buffer`, as `compact`, around statements first..last of `around`."""
+    """An allocation: `buffer`, as `compact`, around statements first..last of `around`; its indices
+    are `parts`, and after these those of the buffer less `low`."""
 
     buffer: Buffer
     compact: Buffer
@@ -43,6 +50,7 @@ class Place:
     around: Stmt
     first: int = 0
     last: int = 0
+    parts: tuple[Var, ...] = ()
 
 
 def place_buffers(func: PrimFunc) -> PrimFunc:
@@ -73,20 +81,53 @@ def _place(uses: list[Access], analyzer: Analyzer) -> Place:
     depth, known = (0, False) if at_top else innermost_place(uses, analyzer)
     buffer, around = uses[0].buffer, uses[0].path[depth]
     rigid = _rigid(uses) if known else set(range(buffer.ndim))
-    writes = [a for a in uses if a.is_write]
-    shape: list[Expr] = []
-    low: list[Expr] = []
-    for n, size in enumerate(buffer.shape):
-        interval = None if n in rigid else written_part(writes, n, depth, analyzer)
-        keeps = interval is None or not _smaller(interval, size) or changes([interval.low], around)
-        shape.append(size if keeps or interval is None else interval.extent)
-        low.append(Const(0, size.dtype) if keeps or interval is None else interval.low)
+    shape, low = _compact(uses, depth, rigid, analyzer)
     first = last = 0
     if isinstance(around, Seq):
         below = [a.path[depth + 1] for a in uses]
         positions = [around.stmts.index(s) for s in below]
         first, last = min(positions), max(positions)
-    return Place(buffer, buffer.with_shape(tuple(shape)), tuple(low), around, first, last)
+    parts: tuple[Var, ...] = ()
+    if known and buffer.scope == "local" and not rigid:
+        shape, low, parts = _in_parts(uses, depth, analyzer, shape) or (shape, low, parts)
+    return Place(buffer, buffer.with_shape(shape), low, around, first, last, parts)
+
+
+Compact = tuple[tuple[Expr, ...], tuple[Expr, ...]]
+"""Extents of what is kept of a buffer, and where that begins."""
+
+
+def _compact(uses: list[Access], depth: int, rigid: set[int], analyzer: Analyzer) -> Compact:
+    """What is written while the statement at `depth` runs, all of `rigid` dimensions."""
+    writes, around = [a for a in uses if a.is_write], uses[0].path[depth]
+    shape, low = list[Expr](), list[Expr]()
+    for n, size in enumerate(uses[0].buffer.shape):
+        interval = None if n in rigid else written_part(writes, n, depth, analyzer)
+        keeps = interval is None or not _smaller(interval, size) or changes([interval.low], around)
+        shape.append(size if keeps or interval is None else interval.extent)
+        low.append(Const(0, size.dtype) if keeps or interval is None else interval.low)
+    return tuple(shape), tuple(low)
+
+
+def _in_parts(
+    uses: list[Access], depth: int, analyzer: Analyzer, shape: tuple[Expr, ...]
+) -> tuple[tuple[Expr, ...], tuple[Expr, ...], tuple[Var, ...]] | None:
+    """Registers for each iteration of loops that are written out, where each reads what it wrote
+    and these are fewer than what can be told of all: nothing of places as `(i * 256 + t) % n`."""
+    inner, loops = written_out_within(uses, depth)
+    most, extents = _count(shape), tuple([loop.extent for loop in loops])
+    if not loops or _count(extents) >= most:
+        return None
+    each, low = _compact(uses, inner, set(), analyzer)
+    parts = (*extents, *each)
+    if _count(parts) >= most or not Finds(uses, analyzer).self_contained(inner):
+        return None
+    return parts, low, tuple([loop.var for loop in loops])
+
+
+def _count(extents: tuple[Expr, ...]) -> float:
+    """Elements of such extents, infinitely many of symbolic ones."""
+    return prod([inf if (n := int_value(extent)) is None else n for extent in extents])
 
 
 def _rigid(uses: list[Access]) -> set[int]:
@@ -125,7 +166,7 @@ def _shift(body: Stmt, places: list[Place], analyzer: Analyzer) -> Stmt:
 
     def shifted(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
         pairs = zip(indices, moved[buffer].low)
-        return tuple([analyzer.simplify(i - low) for i, low in pairs])
+        return (*moved[buffer].parts, *[analyzer.simplify(i - low) for i, low in pairs])
 
     def load(e: Load) -> Expr | None:
         if e.buffer in moved:

@@ -379,6 +379,10 @@ SMALL = {
         program(lambda x: ops.transpose(x, (2, 0, 1)), (6, 10, 14)), "boxes", ("fused output",)
     ),
     "concatenation": (joined(24, 40), "turned", ("permuted reversed",)),
+    "concatenation with units": (
+        program(lambda x, y: ops.concat([x, y], 0), (45, 2, 1, 1), (7, 2, 1, 1)),
+        "turned", ("permuted reversed",),
+    ),
     "image of twice the size": (
         enlarged(2, 3, 5, 7), "turned", ("permuted reversed", "permuted last first"),
     ),

@@ -205,3 +205,34 @@ def joined(A: f32[40, 10], D: f32[40, 10]):
 def test_loops_made_one_and_split_by_what_does_not_divide(left, where):
     """Sixteen threads copy forty elements, in three steps."""
     assert places(place(JOINED.format(steps=3, left=left)))["T"] == where
+
+
+PARTS = """
+@prim_func
+def parts(A: f32[2000], C: f32[2000]):
+    T = alloc(f32[2000], scope="local")
+    for t in range(500):
+        for u in KIND(4):
+            with block("T"):
+                vp = spatial(2000, (u * 500 + t) % 777 + STEP)
+                T[vp] = A[vp]
+            with block("C"):
+                vi = spatial(2000, (u * 500 + t) % 777 + READ)
+                C[vi] = T[vi]
+"""
+
+
+def parts(kind: str = "unrolled", step: str = "u", read: str = "u") -> PrimFunc:
+    return parse(PARTS.strip().replace("KIND", kind).replace("STEP", step).replace("READ", read))
+
+
+def test_iterations_that_are_written_out_have_registers_each():
+    """Where nothing can be told of the places of all, as behind a remainder."""
+    func = place_buffers(lower_blocks(parts()))
+    assert places(func) == {"T": ("f32[4, 1]", 1)}
+    assert places(place_buffers(lower_blocks(parts("range")))) == {"T": ("f32[1]", 1)}
+
+
+def test_what_iterations_pass_on_is_in_registers_of_all():
+    ((shape, _),) = places(place_buffers(lower_blocks(parts(read="0")))).values()
+    assert not shape.startswith("f32[4,")

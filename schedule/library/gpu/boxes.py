@@ -136,7 +136,7 @@ def _copied(
     copy, use = shared_copy(sch, block, read.buffer.name)
     last, item = next(reversed(box)), dtype.itemsize(use.buffer.dtype)
     held = {**box, last: box[last] + sectors * (in_sector(use.buffer.dtype) - 1)}
-    taken = [[(v, sizes[v]) for v in order if v in use.indices]
+    taken = [[(v, sizes[v]) for v in order if v in use.indices and v in sizes]
              for order, sizes in ((in_memory(read), held), (box, box))]  # fmt: skip
     dims, at = list(range(use.buffer.ndim)), use.indices.index(last)
 

@@ -53,6 +53,15 @@ def innermost_place(uses: list[Access], analyzer: Analyzer) -> tuple[int, bool]:
     return depth, True
 
 
+def written_out_within(uses: list[Access], depth: int) -> tuple[int, list[For]]:
+    """The position of the innermost statement around all of `uses`, and the loops between `depth`
+    and it, if all of these are written out; else none of them."""
+    inner = common_length([a.path for a in uses]) - 1
+    loops = [s for s in uses[0].path[depth:inner] if isinstance(s, For)]
+    out = [s.kind is ForKind.UNROLLED and s.const_extent is not None for s in loops]
+    return inner, loops if all(out) and uses[0].is_write else []
+
+
 def _has_owner(use: Access, depth: int) -> bool:
     """Whether all that is read at position `depth` is written there since only threads are around.
 
