@@ -1,12 +1,12 @@
 """Workspace: memory for intermediate buffers that are too large for the stack.
 
-Blocks are kept from one call to the next, because fresh memory costs a page fault every 4 KiB.
-They are not thread-local, since threads that end would leak them: each allocation site has a list
-of free blocks, a thread takes the one it used last, which its cache may still hold, and puts it
-back. So there are at most as many blocks as threads that were inside a site at once, and
-`NAME_release` may run at any time: it frees the blocks that are not in use. The threads that use a
-block touch it first, so its pages lie at their memory; large blocks are on huge pages. No fork
-happens while a thread holds the lock, which nobody would leave in the child.
+Blocks are kept from one call to the next, because fresh memory costs a page fault every 4 KiB. They
+are not thread-local, since threads that end would leak them: each size has a list of free blocks, a
+thread takes the one it used last, which its cache may still hold, and puts it back. So there are at
+most as many blocks as threads held of that size at once, and `NAME_release` may run at any time: it
+frees the blocks that are not in use. The threads that use a block touch it first, so its pages lie
+at their memory; large blocks are on huge pages. No fork happens while a thread holds the lock,
+which nobody would leave in the child.
 
 Blocks of 4 MiB or more ask for huge pages, as packed constants of 2 MiB do: 512 times fewer page
 faults. In later calls no difference was measured where rows are read one after the other.
@@ -142,7 +142,7 @@ _NOTHING = Template("/* This kernel keeps no memory between calls. */\nvoid $rel
 
 
 def workspace_text(slots: int, release: str) -> tuple[str, str]:
-    """The text before the kernel and the one after it, for a number of allocation sites."""
+    """The text before the kernel and the one after it, for a number of lists of blocks."""
     if not slots:
         return "", _NOTHING.substitute(release=release)
     words = {"slots": slots, "release": release}

@@ -39,7 +39,8 @@ from tensorir.targets.target import LANE_BITS, Target
 
 def cpu_passes(target: Target) -> list[tuple[str, Pass]]:
     """The passes for `target` with their names, in order."""
-    from tensorir.passes.reuse_outputs import reuse_outputs
+    from tensorir.passes.storage.reuse_outputs import reuse_outputs
+    from tensorir.passes.storage.share_memory import share_memory
 
     bits, masked = target.vector_bits or LANE_BITS, masked_bits(target)
     return [
@@ -62,6 +63,7 @@ def cpu_passes(target: Target) -> list[tuple[str, Pass]]:
         ("join_branches", join_branches),
         ("pad_rows", lambda f: pad_rows(f, bits, masked)),
         ("flatten_buffers", flatten_buffers),
+        ("share_memory", lambda f: share_memory(f, target.l1d_bytes)),
         ("transpose_tiles", lambda f: transpose_tiles(f, bits, masked)),
         ("narrow_integers", narrow_integers),
         ("unroll_registers", unroll_registers),

@@ -8,7 +8,7 @@ import pytest
 from autotune import default_schedule
 from backends import build
 from tensorir import Target, interpret, lower, ops, parse, te
-from tensorir.passes.reuse_outputs import reuse_outputs
+from tensorir.passes.storage.reuse_outputs import reuse_outputs
 
 ROWS = """
 @prim_func

@@ -148,7 +148,7 @@ class CEmitter(ParallelEmitter):
             kernel = each.kernel()
             functions += [*each.functions, kernel]
         head = [each.header() for each in every]
-        workspace, release = workspace_text(self.slots, f"{self.name}_release")
+        workspace, release = workspace_text(len(self.slots), f"{self.name}_release")
         parts = [*head, self.prelude(), workspace, *functions, release]
         return "\n\n".join(part.rstrip("\n") for part in parts if part) + "\n"
 
@@ -168,7 +168,7 @@ class CEmitter(ParallelEmitter):
         return "\n".join([f"{self.signature()} {{", *self.lines, f"{self.indent}return 0;", "}"])
 
     def follow(self, first: CEmitter) -> None:
-        """Go on with the helpers and the allocation sites of an emitter that has printed."""
+        """Go on with the helpers and the workspace of an emitter that has printed."""
         self.declarations, self.intrinsics = first.declarations, first.intrinsics
         self.externs, self.shuffles, self.turned = first.externs, first.shuffles, first.turned
         self.slots = first.slots
@@ -251,7 +251,8 @@ class CEmitter(ParallelEmitter):
             self.stmt(s.body)
             self.sums = sums
             return
-        slot, self.slots = self.slots, self.slots + 1
+        self.sites += 1
+        slot = self.slots.setdefault(s if size is None else size * item, len(self.slots))
         count = self.expr(s.buffer.shape[0], UNARY) if size is None else str(size)
         kept = f"&workspace_free[{slot}]"
         self.line(f"{element} *restrict {name} = workspace_take({kept}, {count} * {item});")

@@ -59,7 +59,8 @@ class ParallelEmitter(TileEmitter):
         self.name = self.names.fresh(symbol(func.name))
         self.functions: list[str] = []
         self.globals: list[str] = [self.name]  # names of functions
-        self.slots = 0
+        self.slots: dict[object, int] = {}  # lists of free blocks by their bytes, if known
+        self.sites = 0  # where memory is taken, so far
         self.taken: list[tuple[int, str]] = []
         self.team: Stmt | None = None  # what is to be printed as one region
 
@@ -202,7 +203,7 @@ class ParallelEmitter(TileEmitter):
         end = "once" if loop is None else self.names.of(loop.var)
         function = self.names.fresh(f"{self.name}_{end}")
         self.globals.append(function)
-        outer = self.lines, self.depth, self.taken, self.named, self.slots
+        outer = self.lines, self.depth, self.taken, self.named, self.sites
         self.lines, self.depth, self.taken, self.named = [], 1, [], {}
         constant, self.constant = self.constant, frozenset(buffers) - frozenset(written)
         self.in_parallel = True
@@ -215,7 +216,7 @@ class ParallelEmitter(TileEmitter):
                 self.stmt(s)
         self.in_parallel = False
         self.tiles_ready, self.tiles_open = tiles
-        may_fail = self.slots > outer[4]
+        may_fail = self.sites > outer[4]
         work = work_of(s, self.func.size_vars)
         short = work is not None and (int_value(work) or LONG) < LONG
         kind = f"{'' if short else APART}static {'int' if may_fail else 'void'}"

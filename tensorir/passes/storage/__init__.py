@@ -1,0 +1,1 @@
+"""Passes that let arrays have memory which others have at other times."""
