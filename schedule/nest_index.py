@@ -125,8 +125,13 @@ def nests_beside(nests: Sequence[Nest], others: Sequence[Nest]) -> list[Nest]:
 def find_nest(nests: Sequence[Nest], places: dict[str, int], name: str, blocks: bool) -> int | None:
     """Which nest has a loop, or a block, of that name: looked for from where it was last, which
     `places` know."""
-    last = len(nests) - 1
-    begin = min(places.get(name, places.get("", 0)), last) if isinstance(name, str) else -1
+    if not isinstance(name, str):
+        return None
+    at, last = places.get(name, -1), len(nests) - 1
+    if 0 <= at <= last and name in (nests[at].blocks if blocks else nests[at].loops):
+        places[""] = at  # as it nearly always is
+        return at
+    begin = min(places.get(name, places.get("", 0)), last)
     for near in range(last + 1) if begin >= 0 else ():
         for at in (begin - near, begin + near):
             if 0 <= at <= last and name in (nests[at].blocks if blocks else nests[at].loops):

@@ -22,6 +22,7 @@ from tensorir import (
     PrimFunc,
     Seq,
     Stmt,
+    Store,
     Var,
     analyzer_of,
     child_stmts,
@@ -275,11 +276,12 @@ def loops_below(stmt: Stmt) -> list[For]:
     stack = [stmt]
     while stack:
         node = stack.pop()
-        if isinstance(node, For):
+        while isinstance(node, For):
             found.append(node)
-            stack.append(node.body)
-        elif not isinstance(node, Extern):
-            stack.extend(reversed(child_stmts(node)))
+            node = node.body
+        if not isinstance(node, Extern):
+            below = () if isinstance(node, Store) else child_stmts(node)
+            stack += [child for child in reversed(below) if not isinstance(child, Store)]
         else:
             axes = [axis for part in node.parts for axis in part_axes(part).items()]
             found += [For(var, extent, Seq(())) for var, extent in dict(axes).items()]

@@ -132,7 +132,7 @@ class Block(Stmt):
 
     @property
     def is_reduction(self) -> bool:
-        return any(it.kind is IterKind.REDUCE for it in self.iters)
+        return IterKind.REDUCE in [it.kind for it in self.iters]
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -18,7 +18,6 @@ from tensorir import (
     Store,
     body_loads,
     checked,
-    int_value,
     numbers_of,
     walk,
 )
@@ -45,12 +44,9 @@ def stage_axes(
     node = sch.state.block(block)
     reads, analyzer = body_loads(node), Analyzer()
     raw = _accessed(node, reads, parts)
-    shifts = {
-        abs(steps)
-        for a, b in combinations(reads, 2)
-        if a.buffer is b.buffer
-        and (steps := int_value(analyzer.simplify(flat_index(a) - flat_index(b))))
-    }
+    places = [(load.buffer, analyzer.linear(flat_index(load))) for load in reads]
+    pairs = (a.minus(b) for (x, a), (y, b) in combinations(places, 2) if x is y)
+    shifts = {abs(rest.const) for rest in map(analyzer.recombined, pairs) if not rest.terms}
 
     def stay(c: Contraction, outer: int, inner: int) -> bool:
         """Whether they are terms, or rows of the inner axis read what others read."""
