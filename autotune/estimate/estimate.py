@@ -23,13 +23,19 @@ IN_ORDER = 0.9
 """What is hidden of arithmetic and traffic beside each other, where rows are read in order."""
 
 
+_Asked = tuple[Hashable, Hashable]
+"""A kind of plans, which differ in sizes only, and what tells one of them."""
+
+
 class Estimate(Facts):
     """Of one contraction, for one processor; `constants` are packed ahead of all calls."""
 
     def __init__(self, c: library.Contraction, cpu: Cpu, constants: Collection[str] = ()) -> None:
         super().__init__(c, cpu, constants)
-        self._tiles: dict[Hashable, float] = {}
+        self._tiles: dict[_Asked, float] = {}
         """Arithmetic of register tiles: plans for one tile differ in what is around it."""
+        self._moved: dict[_Asked, float] = {}
+        """Traffic of tiles in tasks: plans for these differ in how terms are written."""
         self._shared: dict[Hashable, tuple[int, ...]] = {}
         """The steps in which rows along some axes read what others of them read."""
 
@@ -39,8 +45,12 @@ class Estimate(Facts):
             return np.zeros(0)
         sizes, packs = sizes_of(self, plans), [packs_of(plan) for plan in plans]
         added = [step == 0 for step in self.c.result.strides]
-        moving = ((added[plan.lane], plan.depth > 0, plan.ahead) for plan in plans)
-        moved = self._each(sizes, moving, lambda nests, _: nests.traffic())
+        moving: list[_Asked] = [
+            ((added[p.lane], p.depth > 0, p.ahead),
+             (p.lane, p.tile, p.task, p.order, p.steps, own, p.depth))
+            for p, own in zip(plans, packs)
+        ]  # fmt: skip
+        moved = self._known(self._moved, sizes, moving, _Nests.traffic)
         work = self._work(sizes, packs)
         around = [
             (p.lane, p.lanes, own, p.pad, p.threads, p.depth, p.ahead)
@@ -61,20 +71,31 @@ class Estimate(Facts):
         """What register tiles compute, each of which is asked for once. The order of loops is none
         of it, nor are tasks, unless it has to ask for padding; and the rows of a tile count by what
         they share, not by their number."""
-        asked: dict[Hashable, dict[Hashable, int]] = {}
-        keys = []
-        for at, (plan, own) in enumerate(zip(sizes.plans, packs)):
+        keys: list[_Asked] = []
+        for plan, own in zip(sizes.plans, packs):
             shared = self._shared_steps(plan) if plan.flat == "shifts" else ()
             tile = (plan.lane, plan.lanes, plan.flat, plan.depth, plan.written)
             kind = (tile, own, plan.steps, shared, plan.apart, plan.chained, plan.ahead)
-            key = (kind, plan.tile, (plan.order, plan.task) if plan.pad == "inline" else ())
-            keys.append(key)
-            if key not in self._tiles:
-                asked.setdefault(kind, {}).setdefault(key, at)
+            around = (plan.order, plan.task) if plan.pad == "inline" else ()
+            keys.append((kind, (plan.tile, around)))
+        return self._known(self._tiles, sizes, keys, _Nests.work)
+
+    def _known(
+        self,
+        known: dict[_Asked, float],
+        sizes: Sizes,
+        keys: Sequence[_Asked],
+        of: Callable[[_Nests], Column],
+    ) -> Column:
+        """A number for each plan: of those that are not `known`, of all of one kind at once."""
+        asked: dict[Hashable, dict[_Asked, int]] = {}
+        for at, key in enumerate(keys):
+            if key not in known:
+                asked.setdefault(key[0], {}).setdefault(key, at)
         for alike in asked.values():
             some = sizes.some([*alike.values()])
-            self._tiles.update(zip(alike, _Nests(self, some).work().tolist()))
-        return np.array([self._tiles[key] for key in keys])
+            known.update(zip(alike, of(_Nests(self, some)).tolist()))
+        return np.array([known[key] for key in keys])
 
     def _shared_steps(self, plan: library.NestPlan) -> tuple[int, ...]:
         key = plan.lane, plan.steps, tuple([size > 1 for size in plan.tile])

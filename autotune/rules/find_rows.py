@@ -260,7 +260,7 @@ Step = Callable[[Var], "int | None"]
 def step_of(
     buffer: Buffer, indices: Sequence[Expr], places: Mapping[Var, Expr], analyzer: Analyzer
 ) -> Step:
-    flat = flat_place(buffer, [substitute(index, places) for index in indices])
+    flat = flat_place(buffer, tuple([substitute(index, places) for index in indices]))
     plain = analyzer.simplify(flat)
     used = variables(plain)
     return lambda var: slope(plain, var, analyzer) if var in used else 0

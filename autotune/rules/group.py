@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
@@ -206,7 +206,8 @@ def _reads_all(user: Block, load: Load) -> bool:
     )
 
 
-def flat_place(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
+@lru_cache(maxsize=1024)
+def flat_place(buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
     """Where in memory an element lies, by sizes as numbers."""
     flat: Expr = const(0)
     step = 1

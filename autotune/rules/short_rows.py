@@ -16,7 +16,7 @@ from autotune.rules.group import Group, attempt, instances, output_store, size, 
 from autotune.rules.lanes import rows_in_lanes, run_length, turned_rows
 from autotune.rules.plan import OpenPlan, Values, threads, tried
 from schedule import LoopRef, Schedule, library
-from tensorir import Block, Cpu, IterVar, Load, Store, body_loads, int_value
+from tensorir import Block, Cpu, IterVar, Store, body_loads, int_value
 
 LONGER = 2
 """Terms of a row for each lane, from which on partial sums in lanes take less time."""
@@ -70,7 +70,9 @@ class ShortRowsPlan(OpenPlan):
 def short_rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ShortRowsPlan]:
     """A plan for a reduction along what it reads, of many short rows."""
     block = sch.state.block(group.block)
-    if not block.is_reduction or not any(map(partial(_once, block), library.placed_loads(block))):
+    reads, count = library.placed_loads(block), instances(block)
+    once = {r.buffer for r in reads if prod(map(size, r.buffer.shape)) == count}
+    if not block.is_reduction or not once:
         return []
     lanes = cpu.elements(*(store.buffer.dtype for store in stores_of(block)))
     if not _short_run(block, lanes):  # as it is whatever the axes of the results are
@@ -87,7 +89,7 @@ def short_rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ShortRowsPla
     steps = [(stride_in(r, row.var, block), stride_in(r, run[-1].var, block)) for r in reads]
     turned = [r for r, (across, along) in zip(reads, steps) if across != 0 and along != 0]
     whole = all(step == (run_length(run), 1) for step in steps if 0 not in step)
-    if not turned or not whole or not all(map(partial(_once, block), turned)):
+    if not turned or not whole or not once.issuperset(r.buffer for r in turned):
         return []
     squares = len(turned) * instances(block) / lanes * cpu.costs.transpose
     cycles = one_thread([block], cpu, turned=True) + squares
@@ -102,11 +104,6 @@ def _short_run(block: Block, lanes: int) -> list[IterVar]:
     short = 2 <= (run_length(long) or 0) < LONGER * lanes
     run = library.contiguous_run(block) if short else []
     return run if len(run) == len(long) else []
-
-
-def _once(block: Block, load: Load) -> bool:
-    """Whether a load reads as many elements as there are in all."""
-    return prod(map(size, load.buffer.shape)) == instances(block)
 
 
 def _row(block: Block) -> IterVar | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from tensorir.algorithms.algorithm import Algorithm
 
 ALGORITHMS: dict[str, Algorithm] = {}
@@ -10,6 +12,12 @@ ALGORITHMS: dict[str, Algorithm] = {}
 
 def known_algorithms() -> dict[str, Algorithm]:
     """ALGORITHMS with those that come along."""
+    _import_built_in()
+    return ALGORITHMS
+
+
+@cache
+def _import_built_in() -> None:
     from tensorir.algorithms.extremes import EXTREMES
     from tensorir.algorithms.factored import FACTORED
     from tensorir.algorithms.im2col import IM2COL
@@ -25,7 +33,6 @@ def known_algorithms() -> dict[str, Algorithm]:
     )  # fmt: skip
     for algorithm in found:
         ALGORITHMS.setdefault(algorithm.name, algorithm)
-    return ALGORITHMS
 
 
 def find_algorithm(name: str) -> Algorithm | None:

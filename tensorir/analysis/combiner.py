@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import permutations
 from typing import Any
 
@@ -31,6 +32,9 @@ IDEMPOTENT = ("min", "max", "and", "or")
 """Those that may start from any value in each part."""
 
 Merge = Callable[[Parts, Parts], Parts]
+
+BLOCKS = 1024
+"""Blocks of which the answer is kept: each algorithm and each rule asks."""
 
 MOST = 4
 """Values of a tuple of which it is tried which term belongs to which."""
@@ -88,6 +92,7 @@ class _Step:
     new: Parts
 
 
+@lru_cache(maxsize=BLOCKS)
 def combiner_of(block: Block) -> Combiner | None:
     """The combiner of a reduction with its init; None where none is found that is associative."""
     step, init = _step_of(block.body), _starts(block.init)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import prod
 
 from schedule.analysis.looked_for import looked_for
@@ -178,7 +179,7 @@ def find_again(sch: Schedule, c: Contraction) -> Contraction:
 
 @dataclass(frozen=True)
 class _Part:
-    """A digit, and the variable that stands for it."""
+    """A digit, and the variable that stands for it: the digit of a whole one, which is known."""
 
     digit: Digit
     var: Var
@@ -201,6 +202,7 @@ def _as_stored_by(sch: Schedule, node: Block, sums: Store, last: str) -> Store:
     return Store(store.buffer, tuple(substitute(i, swap) for i in store.indices), store.value)
 
 
+@lru_cache(maxsize=1024)
 def flat_index(access: Load | Store) -> Expr:
     """The place of an access in memory, in elements."""
     index: Expr = const(0)
@@ -212,13 +214,14 @@ def flat_index(access: Load | Store) -> Expr:
 
 def read_by(node: Block, found: Sequence[Load | Store]) -> tuple[list[_Part], _Reader]:
     """The parts of all variables of a block, and what reads strides along them."""
-    parts = [part for place in range(len(node.iters)) for part in _digits(node, place, found)]
-    values: dict[Var, Expr] = {it.var: const(0) for it in node.iters}
-    extents: dict[Var, Expr] = {}
-    for var, digit in ((p.var, p.digit) for p in parts):
-        it = node.iters[digit.place]
-        values[it.var] = values[it.var] + var * digit.lower
-        extents[var] = it.extent if digit.extent is None else const(digit.extent)
+    values, extents, parts = dict[Var, Expr](), dict[Var, Expr](), list[_Part]()
+    for place, it in enumerate(node.iters):
+        own = _digits(node, place, found)
+        if len(own) != 1:
+            values[it.var] = sum((p.var * p.digit.lower for p in own), start=const(0))
+        for var, size in ((p.var, p.digit.extent) for p in own):
+            extents[var] = it.extent if size is None else const(size)
+        parts += own
     return parts, _Reader([p.var for p in parts], values, Analyzer(extents))
 
 
@@ -245,7 +248,7 @@ def _digits(node: Block, place: int, found: Sequence[Load | Store]) -> list[_Par
     for n, (low, end) in reversed(list(enumerate(zip(lowers, ends)))):
         size = None if end is None else end // low
         digit = Digit(place, low, size, n == len(lowers) - 1, most)
-        parts.append(_Part(digit, Var(f"{it.var.name}.{n}")))
+        parts.append(_Part(digit, it.var if lowers == [1] else Var(f"{it.var.name}.{n}")))
     return parts
 
 
