@@ -22,10 +22,9 @@ LATER = (14, 20, 28, 40)
 """Rounds after which the race is looked at again; it is first after as few as can decide anything,
 which are the more the more take part."""
 
-EARLY, BEHIND, STAY = 6, 4.0, 8
+EARLY, BEHIND = 4, 4.0
 """Rounds after which those are left out whose times are so many standard errors behind, by the
-spread of all differences so far, and at most so many stay beside the default. Nobody wins by that,
-so it takes nothing of the confidence."""
+spread of all differences so far. Nobody wins by that, so it takes nothing of the confidence."""
 
 CONFIDENCE = 0.95
 ALIKE = 0.02
@@ -69,7 +68,6 @@ class Race:
         self._over = False
         self._intervals: dict[tuple[int, int], Interval] = {}
         self._aside: list[int] = []
-        self._left = -math.inf
         self._pairs = max(finalists - 1, 1)
         first = first_look(finalists, confidence=confidence)
         self._looks = (first, *(look for look in LATER if look > first))
@@ -102,7 +100,7 @@ class Race:
         gains = [Gain.of(self._faster(c), self.confidence) for c in range(self.times.shape[1])]
         winner = self._winner()
         possible = [*self._challengers(), *self._aside]
-        missed = max([math.expm1(self._left), *(gains[c].high for c in possible)])
+        missed = max([gains[c].high for c in possible], default=0.0)
         return [
             Outcome(
                 at == winner,
@@ -147,8 +145,7 @@ class Race:
         return self._intervals[a, b]
 
     def _leave_behind(self) -> None:
-        """Take out who is far slower than the fastest, and who is not among the better ones; with
-        the last of them the race is over."""
+        """Take out who is far slower than the fastest; with the last of them the race is over."""
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(self.times[~self.busy][:, self.running])
             if len(logs) < EARLY:
@@ -156,13 +153,8 @@ class Race:
             centres, rounds = logs.mean(axis=0), logs.mean(axis=1, keepdims=True)
             rest = logs - centres - rounds + logs.mean()
             spread = math.sqrt(np.sum(rest**2) / ((len(logs) - 1) * (logs.shape[1] - 1)))
-            unsure = BEHIND * spread * (2 / len(logs)) ** 0.5
-            behind = centres - centres.min() > max(ALIKE, unsure)
-        times = dict(zip(self.running, centres))
+            behind = centres - centres.min() > max(ALIKE, BEHIND * spread * (2 / len(logs)) ** 0.5)
         self.running = [c for c, out in zip(self.running, behind) if c == self.default or not out]
-        for c in sorted(self._challengers(), key=lambda c: (times[c], c))[STAY:]:
-            self.running.remove(c)
-            self._left = max(self._left, times[self.default] - times[c] + unsure)
         self._over = not self._challengers()
 
     def _look(self) -> None:
