@@ -28,20 +28,25 @@ def finalists(trials: Sequence[Sequence[Visit]], most: int = MOST) -> list[int]:
     """The positions of those of the trials that may be the fastest, best first.
 
     Where all visits of a trial were disturbed, their times are taken to be as much too long as the
-    canary was slow: the race will tell.
+    canary was slow: the race will tell. A canary may be slower than a kernel beside it, so these
+    are compared with the best of the others, and take half of the places where others want them.
     """
     if not trials:
         return []
     times = [_times(each) for each in trials]
     spread = max(pooled_spread(times), DRIFT)
     known = [(centre(each), error(len(each), spread), at) for at, each in enumerate(times)]
-    best, best_error, _ = min(known)
+    doubts = [all(visit.disturbed for visit in each) for each in trials]
+    sure = [each for each, doubt in zip(known, doubts) if not doubt]
+    best, best_error, _ = min(sure or known)
     near = [
-        (middle, at)
-        for middle, own, at in known
+        at
+        for middle, own, at in sorted(known, key=lambda each: (each[0], each[2]))
         if middle - best <= APART * (own**2 + best_error**2) ** 0.5
     ]
-    return [at for _, at in sorted(near)[:most]]
+    doubtful = [at for at in near if doubts[at]]
+    left = doubtful[max(most // 2, most - (len(near) - len(doubtful))) :]
+    return [at for at in near if at not in left][:most]
 
 
 def most_finalists(seconds: float) -> int:

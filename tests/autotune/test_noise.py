@@ -75,6 +75,20 @@ def test_who_was_always_disturbed_may_be_the_fastest():
     assert finalists([*unlucky, visits([0.9]) + visits([9.0] * 4, canary=3.0)])[0] == 3
 
 
+@pytest.mark.parametrize("quiet", [0, 1, 3, 20])
+@pytest.mark.parametrize("unlucky", [0, 1, 3, 20])
+def test_what_a_slow_canary_promises_keeps_nobody_out(quiet, unlucky):
+    """It was twice as slow, the kernels beside it by a tenth: divided by that, they seem to be the
+    fastest by far."""
+    trials = [*[visits([1.0 + n / 1000]) for n in range(quiet)],
+              *[visits([1.1 + n / 1000], canary=2.0) for n in range(unlucky)]]  # fmt: skip
+    found = finalists(trials)
+    assert len(found) == min(MOST, quiet + unlucky)
+    certain = [at for at in found if at < quiet]
+    assert certain == list(range(len(certain))) and len(certain) >= min(quiet, MOST // 2)
+    assert len(found) - len(certain) >= min(unlucky, MOST // 2)
+
+
 def raced(times, seed, default=0, **noise) -> Race:
     race, machine = Race(len(times), default), NoisyMachine(seed, **noise)
     while race.wanted:
