@@ -7,21 +7,15 @@ long.
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from backends.c.emit.conversions import ConversionEmitter
 from backends.c.emit.native import added_product, product
 from backends.emit.expressions import ATOM, Text
-from tensorir import BinOp, Broadcast, Expr, Intervals
+from tensorir import BinOp, Broadcast, Expr
 from tensorir import dtype as dt
 
 
 class ProductEmitter(ConversionEmitter):
     """Adds sums of products to the emitter."""
-
-    @cached_property
-    def intervals(self) -> Intervals:
-        return Intervals.within(self.func)
 
     def expr_binop(self, e: BinOp) -> Text:
         found = self._added(e)

@@ -7,6 +7,8 @@ instruction where the target has one, so that no text here knows an instruction 
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from backends.c.emit.division import by_constant
 from backends.c.emit.masks import MaskEmitter, is_mask
 from backends.c.emit.native import Native, merged
@@ -22,6 +24,7 @@ from tensorir import (
     Cast,
     Const,
     Expr,
+    Intervals,
     Load,
     Not,
     PrimFunc,
@@ -44,6 +47,11 @@ class VectorEmitter(MaskEmitter):
         self.shuffles: dict[tuple[str, tuple[int, ...]], str] = {}  # by the type of the sources
         self.turned: set[bool] = set()  # conversions of floats to integers, or (True) of these
         self.on_arm = "arm_neon" in target.features  # then the builtins of x86 are left out
+
+    @cached_property
+    def intervals(self) -> Intervals:
+        """What integers that are computed from data can be."""
+        return Intervals.within(self.func)
 
     # Expressions
 

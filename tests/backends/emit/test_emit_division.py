@@ -9,6 +9,7 @@ import pytest
 from emulator import ARM, emulated, needs_emulator
 
 from backends import build
+from backends.c.emit.division import SMALL
 from schedule import Schedule
 from tensorir import te
 
@@ -84,6 +85,47 @@ def test_indices_of_a_loop_are_divided_without_their_sign():
     assert "natural_div_i64x8_by_7" in kernel.source
     i = np.arange(128)
     np.testing.assert_array_equal(kernel(), i // 7 * 100 + i % 7)
+
+
+@pytest.mark.parametrize("d", [3, 5, 7, 255, 641, 65535, 1_000_003, SMALL - 65536])
+@pytest.mark.parametrize("dtype", ["int32", "uint32"])
+def test_all_small_numbers_are_divided_as_floats(dtype, d):
+    """Every sum of 16 bits and a multiple of them that is small beside the divisor."""
+    count = min(32, (SMALL - d) // 65536)
+    x = te.placeholder((65536,), "uint16", name="A")
+    out = te.compute(
+        (count, 65536), lambda i, j: (x[j].astype(dtype) + i.astype(dtype) % count * 65536) // d
+    )
+    rest = te.compute((65536,), lambda j: x[j].astype(dtype) % d, name="rest")
+    sch = Schedule(te.create_prim_func([x, out, rest]))
+    for block in sch.get_blocks():
+        sch.vectorize(sch.split(sch.get_loops(block)[-1], [None, 16])[1])
+    kernel = build(sch, "c -threads=1")
+    a = np.arange(65536, dtype=np.uint16)
+    got, rests = kernel(a)
+    want = (np.arange(count * 65536) // d).reshape(count, 65536)
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(rests, np.arange(65536) % d)
+    assert "small_div_" in kernel.source
+
+
+def test_numbers_that_may_be_larger_or_negative_are_not():
+    x = te.placeholder((64,), "int16", name="A")
+    y = te.placeholder((64,), "uint16", name="B")
+    outs = [
+        te.compute((64,), lambda i: x[i].astype("int32") // 3),
+        te.compute((64,), lambda i: (y[i].astype("int32") * 33) // 3),
+    ]
+    sch = Schedule(te.create_prim_func([x, y, *outs]))
+    for block in sch.get_blocks():
+        sch.vectorize(sch.split(sch.get_loops(block)[-1], [None, 16])[1])
+    kernel = build(sch, "c -threads=1")
+    a = np.arange(-32000, 32000, 1000).astype(np.int16)
+    b = np.arange(0, 65536, 1024).astype(np.uint16)
+    first, second = kernel(a, b)
+    np.testing.assert_array_equal(first, a.astype(np.int32) // 3)
+    np.testing.assert_array_equal(second, b.astype(np.int32) * 33 // 3)
+    assert "small_div_" not in kernel.source and "natural_div_" in kernel.source
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int16", "uint8"])
