@@ -75,13 +75,13 @@ def cache_value(
     said = [part for part in in_variables(state, node).values() if part is not None]
     for together in dict.fromkeys((tuple(moved_together(value, _extents(node))), ())):
         made = _made(state, node, value, together, scope)
-        if not together or not_verified(made[0]) is None:
+        if not together or not_verified(state, made[0]) is None:
             break
     runs = [part for part in said if variables(part) <= variables(value)]
-    if runs and not together and not_verified(made[0]) is not None:
+    if runs and not together and not_verified(state, made[0]) is not None:
         guarded = Select(all_of(*runs), value, const(0, value.dtype))
         made = _made(state, node, value, (), scope, guarded)
-    return require_verified(made[0], block, f"the part {value!r} by itself"), made[1]
+    return require_verified(state, made[0], block, f"the part {value!r} by itself"), made[1]
 
 
 def _extents(node: Block) -> dict[Var, Expr]:

@@ -83,7 +83,8 @@ def decompose_padding(state: State, block: str, loop: str) -> tuple[State, Block
     changed = state.replace(state.block_path(block), data)
     below = changed.loop(loop)
     placed = changed.replace(changed.loop_path(loop), seq(nest(*filling), below))
-    return require_verified(placed, block, "the block of the data"), BlockRef(filling[1].name)
+    require_verified(state, placed, block, "the block of the data")
+    return placed, BlockRef(filling[1].name)
 
 
 def _plain_nest(state: State, node: Block, target: For, around: list[For]) -> None:

@@ -74,7 +74,7 @@ def transform_block_layout(
     rest = state.replace(place, None)
     loops, bound = fresh_loops(rest, moved, {}, conditions, state.analyzer())
     changed = state.replace(place, nest(loops, bound))
-    return require_verified(changed, block, "the new order of loops"), None
+    return require_verified(state, changed, block, "the new order of loops"), None
 
 
 def _moved(state: State, node: Block, layout: Layout) -> tuple[Block, list[Expr]]:

@@ -75,14 +75,13 @@ def transform_layout(
     value = None if pad_value in (None, UNSET) else pad_constant(pad_value, old.dtype, block)
     pad = None if layout.exact else value
     home = home_of(state, old, pad is not None, block)
-    if pad is not None:
-        state = _select_padding(state, old, new, layout, pad) or _fill(state, old, new, pad)
-    body = relaid(state, state.func.body, old, new, layout)
-    buffers = tuple(new if b is old else b for b in state.func.buffers)
-    moved = State(replace_func(state.func, body=body, buffers=buffers))
+    whole = state if pad is None else _padded(state, old, new, layout, pad)
+    body = relaid(whole, whole.func.body, old, new, layout)
+    buffers = tuple(new if b is old else b for b in whole.func.buffers)
+    moved = State(replace_func(whole.func, body=body, buffers=buffers))
     if home is not None:
         require_covered(moved, new, home, block)
-    return require_verified(moved, block, "the new layout"), None
+    return require_verified(state, moved, block, "the new layout"), None
 
 
 def _shape(layout: Layout) -> str:
@@ -98,6 +97,11 @@ def _changeable(state: State, old: Buffer, block: str) -> None:
         "cache_read or cache_write it, and transform the copy",
     )
     require_unmarked(state, old, block, "transform_layout")
+
+
+def _padded(state: State, old: Buffer, new: Buffer, layout: Layout, pad: Const) -> State:
+    """The state with the padding written, by the writer of the buffer if that can."""
+    return _select_padding(state, old, new, layout, pad) or _fill(state, old, new, pad)
 
 
 def _select_padding(

@@ -98,8 +98,8 @@ def _may_be_step(part: Expr, time: Axis) -> bool:
             continue
         if isinstance(op, ComputeOp) and op.early is not None and load.indices[0] is time:
             return True
-        back = int_value(Analyzer().simplify(time - load.indices[0]))
-        if _may_be_state(load) and back is not None and back > 0:
+        back = Analyzer().simplify(time - load.indices[0]) if _may_be_state(load) else time
+        if (int_value(back) or 0) > 0:
             return True
     return False
 

@@ -27,7 +27,7 @@ Draft = Sequence["Work"]
 APART = 1.25
 """Times the least time of all drafts from which on one is not worth making."""
 
-SURE = 2.0
+SURE = 1.75
 """Times that memory takes as long as all else of a draft from which on it is what binds."""
 
 WARP_WAITS, BLOCK_WAITS, THREAD_WAITS = 2.5, 11.0, 2.0
