@@ -119,7 +119,9 @@ def test_forms_have_default_schedules(number):
         default_schedule(form.func, TARGET, [form.func.inputs[n].name for n in plain.constants])
 
 
-PRODUCTS = ("matmul 1000", "depthwise 384 3x3 14", "int8 matmul 1024", "bf16 matmul 1024")
+PRODUCTS = ("matmul 1000", "depthwise 384 3x3 14", "int8 matmul 1024", "bf16 matmul 1024",
+            "batch matmul 12x384x384x64", "distances 1024x1024x64",
+            "min-plus 512")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
@@ -134,7 +136,8 @@ def test_forms_of_products_have_the_rule_of_the_plain_program(name):
         return [plan.name for plan in found.sketch.plans]
 
     wanted = rules(plain.func)
-    kinds = ("reordered", "permuted", "split", "fused", "unit", "scaled", "symbolic")
+    kinds = ("reordered", "permuted", "split", "fused", "unit", "staged", "spelled", "scaled",
+             "symbolic")  # fmt: skip
     for form in forms_of(plain.func, kinds):
         found = rules(form.func)
         assert found == wanted or form.kind == "scaled" and set(found) <= set(AHEAD), form.name

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from autotune.rules.group import Refused
+from autotune.rules.group import Refused, in_scan, output_store
 from autotune.rules.inlined import join_epilogue, leave_out
 from schedule import BlockRef, Schedule, ScheduleError, library
-from tensorir import Algorithm, PrimFunc, allows, known_algorithms
+from tensorir import Algorithm, PrimFunc, allows, known_algorithms, variables
 
 if TYPE_CHECKING:
     from tensorir import Device
@@ -35,9 +36,18 @@ class Start:
 
 
 def _definition(func: PrimFunc) -> Start:
-    """The program without what no stage reads."""
+    """The program without what no stage reads. Another stage takes sums to their place that are
+    stored elsewhere than at variables of theirs, as in an array that is one row after the other."""
     sch = Schedule(func)
-    return Start("", sch, leave_out(sch))
+    refused = leave_out(sch)
+    for name in reductions(sch):
+        block = sch.state.block(name)
+        store, own = output_store(block), {it.var for it in block.iters}
+        if store is not None and any(variables(i) and i not in own for i in store.indices):
+            if not in_scan(sch, block):
+                with suppress(ScheduleError):  # they are added to what was there
+                    sch.reindex(name, store.buffer.name, "local")
+    return Start("", sch, refused)
 
 
 def first_start(func: PrimFunc, numerics: str) -> Start:

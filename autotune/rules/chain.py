@@ -182,10 +182,10 @@ def _together(sch: Schedule, chain: Chain, cpu: Cpu, statistics: int) -> int:
     `statistics` fill the gaps as those of other rows do."""
     if chain.order.turned:
         room = cpu.l2_bytes // (2 * chain.item * max(1, chain.kept))
-        most = min(room, chain.rows // (2 * cpu.threads))
+        most = min(room, prod(chain.sizes) // (2 * cpu.threads))
         return max((n * chain.lanes for n in SQUARES if n * chain.lanes <= most), default=1)
     longest = max(last_reduce(sch.state.block(block)) for block in chain.statistics)
     most = TOGETHER[-1] if longest <= 4 * chain.lanes else TOGETHER[-1] // 2
-    most = max(1, most // statistics)
-    fitting = min(most, chain.rows // (4 * cpu.threads), cpu.l1_bytes // (8 * chain.item * longest))
+    most = min(max(1, most // statistics), prod(chain.sizes) // (4 * cpu.threads))
+    fitting = min(most, cpu.l1_bytes // (8 * chain.item * longest))
     return max((rows for rows in TOGETHER if rows <= fitting), default=1)

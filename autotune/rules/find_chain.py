@@ -56,10 +56,6 @@ class Chain:
     def last(self) -> str:
         return self.order.last
 
-    @property
-    def rows(self) -> int:
-        return prod(self.sizes)
-
 
 def find_chains(
     sch: Schedule, groups: Sequence[Group], cpu: Cpu, refused: Refused
@@ -121,7 +117,7 @@ def _classified(rows: InRows, groups: Sequence[Group], cpu: Cpu) -> Chain | None
         if product and _shared_bytes(block) <= room and _may_tile(sch, stage):
             room -= _shared_bytes(block)
             products.append(name)
-        elif stage.width == 1 and block.is_reduction and _along_memory(block, cpu):
+        elif stage.width == 1 and reduces_by_one(block) and last_reduce(block) >= 2 * cpu.lanes():
             statistics.append(name)
         else:
             first, statistics, products, room = at + 1, [], [], cpu.kept_bytes(2)
@@ -159,14 +155,14 @@ def _pays(sch: Schedule, chain: Chain, cpu: Cpu) -> bool:
     if chain.order.kept and not chain.products:
         return False  # whoever turns the rows may as well compute the last stage
     split = _better_in_parts(sch, chain, cpu)
-    return back and chain.rows >= cpu.threads and fits and not split
+    return back and prod(chain.sizes) >= cpu.threads and fits and not split
 
 
 def _better_in_parts(sch: Schedule, chain: Chain, cpu: Cpu) -> bool:
     """Whether threads would wait for one that has a long row more."""
     terms = max((last_reduce(sch.state.block(s)) for s in chain.statistics), default=0)
-    rounds = -(-chain.rows // cpu.threads)
-    waits = rounds * cpu.threads > IDLE * chain.rows
+    rounds = -(-prod(chain.sizes) // cpu.threads)
+    waits = rounds * cpu.threads > IDLE * prod(chain.sizes)
     return waits and terms >= LONG_ROW and not chain.products
 
 
@@ -184,12 +180,6 @@ def _is_apart(block: Block, stage: Stage) -> bool:
 def last_reduce(block: Block) -> int:
     """The terms of a reduction along contiguous memory."""
     return run_length(library.contiguous_run(block)) or 0
-
-
-def _along_memory(block: Block, cpu: Cpu) -> bool:
-    """Whether rfactor can put the last reduction loops, of contiguous elements, into lanes."""
-    terms = run_length(library.contiguous_run(block))
-    return reduces_by_one(block) and terms is not None and terms >= 2 * cpu.lanes()
 
 
 def _shared_bytes(block: Block) -> int:

@@ -29,7 +29,8 @@ def bring_on_axes(
         trial, own = sch.copy(), refused.setdefault(group.block, {})
         if not moved_on_axes(trial, group.block, own):
             continue
-        whole = rest and not _has_short_parts(sch, group.block)
+        *_, last = library.stage_axes(sch, group.block)
+        whole = rest and (last.digits[-1].top or (last.extent or 0) >= SHORT)
         if whole or taken(trial, group) and not (rest and taken(sch, group)):
             went_on = sch.follow(trial)
             assert went_on  # what was done to a copy
@@ -48,9 +49,3 @@ def moved_on_axes(sch: Schedule, name: str, refused: dict[str, str], parts: bool
     steps = len(sch.trace)
     attempt(refused, f"{name!r} on its axes", partial(library.in_axes, sch, name, parts=parts))
     return len(sch.trace) > steps
-
-
-def _has_short_parts(sch: Schedule, name: str) -> bool:
-    """Whether the last axis of a stage is a short part of a variable."""
-    *_, last = library.stage_axes(sch, name)
-    return not last.digits[-1].top and (last.extent or 0) < SHORT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from autotune.rules.effort import EVERY_OTHER, arithmetic, loads_each
 from autotune.rules.group import (
@@ -16,6 +16,8 @@ from autotune.rules.group import (
     operations,
     size,
     stores_at_variables,
+    stores_of,
+    stride_in,
 )
 from schedule import Schedule, needed, share_read, shared_parts
 from tensorir import (
@@ -23,9 +25,12 @@ from tensorir import (
     Call,
     Device,
     IterKind,
+    Load,
     Select,
+    Var,
     body_loads,
     stmt_exprs,
+    substitute,
     walk,
     walk_exprs,
     written,
@@ -94,25 +99,46 @@ def inline_stages(sch: Schedule, kept: Collection[str] = (), copies: Copies = No
         block = sch.state.block(name)
         if block.is_reduction or not stores_at_variables(block) or is_padding(block):
             continue
-        if in_scan(sch, block):
-            continue
         users = [sch.state.block(user) for user in sch.get_consumers(name)]
         if not users or any(b in sch.func.params for b in written(block)):
             continue
-        if any(calls_extern(user) or _copied(sch, user, block, copies) for user in users):
-            continue  # an extern reads whole rows in memory
-        sums = any(u.is_reduction for u in users)
-        reads = body_loads(block)  # of what memory says the place of no row can be kept
-        gathers = sums and any(i.has_loads for load in reads for i in load.indices)
-        single = len(users) == 1 or is_cheap(block) and not gathers
-        if single and all(instances(u) <= 2 * instances(block) for u in users):
-            padded = any(map(is_padding, users))
-            near = copies is None or all(loads_each(n, block, 8) <= EVERY_OTHER for n in reads)
-            apart = padded and not near
-            if not (apart or (sums or padded) and _reads_reduction(sch, name, padded)):
-                own = refused.setdefault(str(name), {})
-                attempt(own, f"{name!r} inline", sch.compute_inline, name)
+        if in_scan(sch, block) or any(map(calls_extern, users)):
+            continue  # these read whole rows in memory
+        if _only_moves(block, users) or _is_less_inline(sch, block, users, copies):
+            own = refused.setdefault(str(name), {})
+            attempt(own, f"{name!r} inline", sch.compute_inline, name)
     return refused
+
+
+def _only_moves(block: Block, users: Sequence[Block]) -> bool:
+    """Whether a stage moves elements, and its readers can read them no further apart before."""
+    (store,) = stores_of(block)
+    value = store.value
+    if not isinstance(value, Load) or any(i.has_loads for i in value.indices):
+        return False
+    for user, load in ((u, x) for u in users for x in body_loads(u) if x.buffer is store.buffer):
+        at = {v: i for v, i in zip(store.indices, load.indices) if isinstance(v, Var)}
+        own = Load(value.buffer, tuple(substitute(i, at) for i in value.indices))
+        known = all(stride_in(own, it.var, user) is not None for it in user.iters)
+        if not known or loads_each(own, user, 8) > loads_each(load, user, 8):
+            return False
+    return True
+
+
+def _is_less_inline(sch: Schedule, block: Block, users: Sequence[Block], copies: Copies) -> bool:
+    """Whether computing a stage where it is read takes less than storing it."""
+    if any(_copied(sch, user, block, copies) for user in users):
+        return False
+    sums = any(u.is_reduction for u in users)
+    reads = body_loads(block)  # of what memory says the place of no row can be kept
+    gathers = sums and any(i.has_loads for load in reads for i in load.indices)
+    single = len(users) == 1 or is_cheap(block) and not gathers
+    if not single or any(instances(u) > 2 * instances(block) for u in users):
+        return False
+    padded = any(map(is_padding, users))
+    near = copies is None or all(loads_each(n, block, 8) <= EVERY_OTHER for n in reads)
+    stays = (sums or padded) and _reads_reduction(sch, block.name, padded)
+    return not (padded and not near or stays)
 
 
 def _copied(sch: Schedule, user: Block, block: Block, copies: Copies) -> bool:

@@ -33,10 +33,6 @@ class Scan(NamedTuple):
     stages: tuple[str, ...]
     at: int
 
-    @property
-    def step(self) -> str:
-        return self.stages[1]
-
 
 @dataclass(frozen=True, eq=False)
 class ScanPlan(OpenPlan):
@@ -52,7 +48,7 @@ class ScanPlan(OpenPlan):
 
     def apply(self, sch: Schedule, values: Values) -> None:
         scan, own = self.scan, self.chosen(values)
-        rank = len(sch.state.block(scan.step).iters)
+        rank = len(sch.state.block(scan.stages[1]).iters)
         tasks = [self._nest(sch, stage, own["size"]) for stage in scan.stages]
         if len(tasks) == 3:
             tasks = [sch.merge(*tasks)]

@@ -6,17 +6,16 @@ and every term of theirs is one operation. The order within a row stays: results
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
 
 from autotune.rules.effort import one_thread
-from autotune.rules.group import Group, attempt, instances, output_store, size, stores_of, stride_in
+from autotune.rules.group import Group, attempt, instances, lane_of, size, stores_of, stride_in
 from autotune.rules.lanes import rows_in_lanes, run_length, turned_rows
 from autotune.rules.plan import OpenPlan, Values, threads, tried
 from schedule import LoopRef, Schedule, library
-from tensorir import Block, Cpu, IterVar, Store, body_loads, int_value
+from tensorir import Block, Cpu, IterVar, body_loads, int_value
 
 LONGER = 2
 """Terms of a row for each lane, from which on partial sums in lanes take less time."""
@@ -36,10 +35,10 @@ class ShortRowsPlan(OpenPlan):
         if self.group.epilogue is None:
             library.in_axes(sch, block, parts=False)  # rows side by side in memory are one axis
         node = sch.state.block(block)
-        row = _row(node)
+        row = lane_of(node)
         assert row is not None  # as it was when the plan was made
         reads = {x.buffer.name: x for x in body_loads(node) if x.buffer.name in self.turned}
-        copies = [c for x in reads.values() for c in turned_rows(sch, {block: (x, row.var)})]
+        copies = [c for x in reads.values() for c in turned_rows(sch, {block: (x, row)})]
         tasks = [self._task(sch, writer) for writer in self._writers(sch)]
         task = sch.merge(*tasks) if len(tasks) > 1 else tasks[0]
         stages = [*reversed(copies), block]
@@ -82,11 +81,12 @@ def short_rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ShortRowsPla
         own = partial(library.in_axes, parts=False)
         attempt({}, "rows", own, sch, group.block)  # else the plan will be refused, and says so
     block = sch.state.block(group.block)
-    run, stores, row = _short_run(block, lanes), stores_of(block), _row(block)
-    if not row or size(row.extent) < lanes or not run or not _follows(sch, group, block, stores):
+    run, row = _short_run(block, lanes), lane_of(block)
+    many = [it.var for it in block.spatial if it.var is row and size(it.extent) >= lanes]
+    if row is None or not many or not run or not _follows(sch, group, block):
         return []
     reads = library.placed_loads(block)
-    steps = [(stride_in(r, row.var, block), stride_in(r, run[-1].var, block)) for r in reads]
+    steps = [(stride_in(r, row, block), stride_in(r, run[-1].var, block)) for r in reads]
     turned = [r for r, (across, along) in zip(reads, steps) if across != 0 and along != 0]
     whole = all(step == (run_length(run), 1) for step in steps if 0 not in step)
     if not turned or not whole or not once.issuperset(r.buffer for r in turned):
@@ -106,24 +106,12 @@ def _short_run(block: Block, lanes: int) -> list[IterVar]:
     return run if len(run) == len(long) else []
 
 
-def _row(block: Block) -> IterVar | None:
-    """The last variable of the results with several values."""
-    found = [it for it in block.spatial if int_value(it.extent) != 1]
-    return found[-1] if found else None
-
-
-def _follows(sch: Schedule, group: Group, block: Block, stores: Sequence[Store]) -> bool:
-    """Whether results are contiguous along the rows, and the epilogue, if there is one, goes
-    through them as they are stored."""
-    row = _row(block)
-    if row is None or any(stride_in(store, row.var, block) != 1 for store in stores):
-        return False
+def _follows(sch: Schedule, group: Group, block: Block) -> bool:
+    """Whether the epilogue, if there is one, goes through results as they are stored."""
     if group.epilogue is None:
         return True
     user: Block = sch.state.block(group.epilogue)
-    written = output_store(user)
-    read = [r for r in body_loads(user) if r.buffer is stores[0].buffer]
-    own = tuple(it.var for it in user.iters)
-    if written is None or not read:  # what it reads of the block is another result
-        return False
-    return all(e == own for e in (written.indices, read[0].indices))
+    read = [r for r in body_loads(user) if r.buffer is stores_of(block)[0].buffer]
+    own = tuple(it.var for it in user.iters)  # if nothing is read, that is another result
+    places = [store.indices for store in stores_of(user)]
+    return bool(read) and all(at == own for at in (*places, read[0].indices))

@@ -78,7 +78,7 @@ class TensorizedPlan(OpenPlan):
         roles = self.roles
         if roles.weight.buffer.name in constants:
             return True
-        padded = bool(_columns(roles) % roles.lanes or (roles.terms or 0) % roles.group)
+        padded = bool((roles.columns or 0) % roles.lanes or (roles.terms or 0) % roles.group)
         return self.rows >= FEW_ROWS[roles.group][padded]
 
     def feasible(self, values: Values) -> bool:
@@ -119,7 +119,7 @@ def tensorized_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TensorizedPl
         return []
 
     def enough(plan: TensorizedPlan) -> bool:
-        wide = plan.form is None and _columns(plan.roles) >= min(NARROWER)
+        wide = plan.form is None and (plan.roles.columns or SYMBOLIC_SIZE) >= min(NARROWER)
         return wide or not plan.roles.shared
 
     return in_forms(sch, group, library.plain_form, partial(_plan, group, cpu), enough, False)
@@ -143,7 +143,7 @@ def _plan(group: Group, cpu: Cpu, sch: Schedule, form: Form | None) -> Tensorize
         intrinsic=name,
         roles=roles,
         numerics="bitwise" if exact else intrin.numerics,
-        rows=_rows(roles) * others,
+        rows=(roles.rows or SYMBOLIC_SIZE) * others,
         form=form,
     )
 
@@ -169,10 +169,11 @@ def _options(
     """
     count = cpu.threads if cpu.worth_threads(cycles) else 1
     tiles = list(dict.fromkeys(_tiles(roles, group.epilogue is not None)))
+    rows, columns = roles.rows or SYMBOLIC_SIZE, roles.columns or SYMBOLIC_SIZE
 
     def even(wide: int) -> bool:
         """Whether panels of so many columns give each thread about as much to do."""
-        panels = batches * -(-_columns(roles) // wide)
+        panels = batches * -(-columns // wide)
         return panels % count == 0 or panels >= MANY_PANELS * count
 
     good = [tiles[0], *(t for t in tiles if t[1] in NARROWER and t[1] < tiles[0][1])]
@@ -180,9 +181,9 @@ def _options(
     places = ("root", "panel") if roles.windows else ("root", "panel", "block")
     pack = "root"
     if even(wide) and others == 1:
-        pack = "block" if _rows(roles) <= high and not roles.windows else "panel"
-    blocks = _even_tiles(roles, high, others * batches * -(-_columns(roles) // wide), count)
-    most = -(-_rows(roles) // min(high for high, _ in tiles))
+        pack = "block" if rows <= high and not roles.windows else "panel"
+    blocks = _even_tiles(roles, high, others * batches * -(-columns // wide), count)
+    most = -(-rows // min(high for high, _ in tiles))
     counts = {*(n for n in TILES if n <= most), roles.block(tiles[0][0]), blocks}
     return {
         "tile": (tuple(tiles), tile),
@@ -195,10 +196,11 @@ def _options(
 def _tiles(roles: library.Roles, follows: bool) -> Iterator[tuple[int, int]]:
     """Rows and columns of register tiles, the best one first."""
     yield roles.tile(epilogue=follows)
+    columns = roles.columns or SYMBOLIC_SIZE
     for strips in STRIPS:
         wide = strips * library.STRIP
-        whole = roles.plain or _columns(roles) % wide == 0
-        if whole and wide < _columns(roles) + library.STRIP:
+        whole = roles.plain or columns % wide == 0
+        if whole and wide < columns + library.STRIP:
             best, _ = roles.tile(wide, epilogue=follows)
             yield from ((high, wide) for high in (best, best - 1, best // 2) if high > 0)
 
@@ -209,17 +211,9 @@ def _even_tiles(roles: library.Roles, high: int, tasks: int, threads: int) -> in
     `tasks` is how many tasks there are for each block of rows.
     """
     most = roles.block(high)
-    count = -(-_rows(roles) // high)
+    count = -(-(roles.rows or SYMBOLIC_SIZE) // high)
     options = sorted({most, *(n for n in TILES if n < most)}, reverse=True)
     return min(options, key=lambda n: -(-(-(-count // n) * tasks) // threads) * (n + 1))
-
-
-def _rows(roles: library.Roles) -> int:
-    return SYMBOLIC_SIZE if roles.rows is None else roles.rows
-
-
-def _columns(roles: library.Roles) -> int:
-    return SYMBOLIC_SIZE if roles.columns is None else roles.columns
 
 
 def extents(sch: Schedule, loops: tuple[str, ...]) -> int:

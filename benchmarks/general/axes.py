@@ -136,18 +136,18 @@ def _starts(func: PrimFunc, nests: Sequence[Nest]) -> dict[str, tuple[Nest, Axis
     """Axes to split, by what they are."""
     found: dict[str, tuple[Nest, Axis]] = {}
     made = writer(nests, func.outputs[0])
-    wide = [axis for axis in made.axes if not axis.reduces and _factor(axis)] if made else []
+    wide = [axis for axis in made.axes if not axis.reduces and splitting(axis)] if made else []
     if made and wide:
         found["last"] = (made, wide[-1])
         if len(wide) > 1:
             found["first"] = (made, wide[0])
-    reducing = [(n, a) for n in nests for a in n.axes if a.reduces and _factor(a)]
+    reducing = [(n, a) for n in nests for a in n.axes if a.reduces and splitting(a)]
     if reducing:
         found["reduce"] = max(reducing, key=lambda pair: pair[1].size or 0)
     return found
 
 
-def _factor(axis: Axis) -> int | None:
+def splitting(axis: Axis) -> int | None:
     size = axis.size or 0
     return next((f for f in FACTORS if size > f and size % f == 0), None)
 
@@ -156,7 +156,7 @@ def _split(
     func: PrimFunc, nests: Sequence[Nest], start: tuple[Nest, Axis], whole: bool
 ) -> PrimFunc | None:
     nest, axis = start
-    factor = _factor(axis)
+    factor = splitting(axis)
     assert factor is not None
 
     def among(buffer: Buffer) -> bool:
@@ -179,7 +179,7 @@ def _split(
             if (each.name, a.var) not in variables:
                 parts.append(a)
                 continue
-            outer, inner = _halves(a, factor)
+            outer, inner = halves(a, factor)
             parts += [outer, inner]
             becomes[a.var] = outer.var * factor + inner.var
         if becomes:
@@ -191,7 +191,7 @@ def _split(
     return edited(func, nests, Edit(axes, values, buffers))
 
 
-def _halves(axis: Axis, factor: int) -> tuple[Axis, Axis]:
+def halves(axis: Axis, factor: int) -> tuple[Axis, Axis]:
     sizes = {"o": (axis.size or 0) // factor, "i": factor}
     made = [
         Axis(Var(axis.var.name + end, axis.var.dtype), of_size(n), axis.kind, axis.loop + end)

@@ -158,7 +158,7 @@ def draw(found: Sequence[Found], path: Path, schedules: Sequence[str], title: st
     )  # fmt: skip
     kinds = _kinds(found)
     for axes, schedule in zip(panels[0], schedules):
-        for kind, mark in zip(kinds, "ovsD^P*X<>"):
+        for kind, mark in zip(kinds, "ovsD^P*X<>hd"):
             points = [(f.ratio.ratio, at) for at, row in enumerate(found)
                       for f in _of(row, kind, schedule)]  # fmt: skip
             axes.scatter(*zip(*points), marker=mark, s=16, label=kind) if points else None

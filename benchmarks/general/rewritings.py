@@ -10,6 +10,7 @@ from benchmarks.general.axes import fused, permuted, reordered, split, units
 from benchmarks.general.form import Form, Rewriting
 from benchmarks.general.operands import scaled, typed
 from benchmarks.general.renamed import renamings
+from benchmarks.general.stages import spelled, staged
 from tensorir import PrimFunc
 
 REWRITINGS: Mapping[str, Rewriting] = {
@@ -19,6 +20,8 @@ REWRITINGS: Mapping[str, Rewriting] = {
     "split": split,
     "fused": fused,
     "unit": units,
+    "staged": staged,
+    "spelled": spelled,
     "scaled": scaled,
     "type": typed,
     "embedded": embedded,

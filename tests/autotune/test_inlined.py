@@ -54,6 +54,27 @@ def left(func: PrimFunc, gpu: bool = False) -> list[str]:
     return list(map(str, sch.get_blocks()))
 
 
+@pytest.mark.parametrize("gpu", [False, True])
+@pytest.mark.parametrize("order", [(0, 3, 2, 1), (0, 2, 3, 1), (3, 2, 1, 0)])
+@pytest.mark.parametrize("reader", [*PADDED, "product"])
+def test_what_is_turned_twice_is_not_turned(reader, order, gpu):
+    """However often its elements are used: what reads it puts them where they came from."""
+    x = te.placeholder((1, C, H, W), name="x")
+    t = te.compute(
+        tuple(x.shape[d] for d in order), lambda *i: x[tuple(i[order.index(d)] for d in range(4))],
+        name="t",
+    )  # fmt: skip
+    made = te.compute(
+        (1, C, H, W), lambda *i: t[tuple(i[d] for d in order)], name="again"
+    )  # fmt: skip
+    r, w = te.reduce_axis(W, "r"), _weights(W, 7)
+    out = PADDED[reader](made) if reader in PADDED else te.compute(
+        (C, H, 7), lambda c, h, j: te.sum(made[0, c, h, r] * w[r, j], axis=r), name="product"
+    )  # fmt: skip
+    blocks = left(te.create_prim_func([x, out]), gpu)
+    assert not {"t", "again"} & set(blocks), blocks
+
+
 @pytest.mark.parametrize("reader", PADDED)
 @pytest.mark.parametrize("name", [*APART, *NEAR])
 def test_padding_reads_what_lies_side_by_side(name, reader):
