@@ -160,10 +160,9 @@ def _pays(sch: Schedule, chain: Chain, cpu: Cpu) -> bool:
 
 def _better_in_parts(sch: Schedule, chain: Chain, cpu: Cpu) -> bool:
     """Whether threads would wait for one that has a long row more."""
-    terms = max((last_reduce(sch.state.block(s)) for s in chain.statistics), default=0)
-    rounds = -(-prod(chain.sizes) // cpu.threads)
-    waits = rounds * cpu.threads > IDLE * prod(chain.sizes)
-    return waits and terms >= LONG_ROW and not chain.products
+    rows, threads = prod(chain.sizes), cpu.threads
+    long = any(last_reduce(sch.state.block(s)) >= LONG_ROW for s in chain.statistics)
+    return long and not chain.products and -(-rows // threads) * threads > IDLE * rows
 
 
 def _is_apart(block: Block, stage: Stage) -> bool:
