@@ -391,6 +391,10 @@ SMALL = {
     "column sums": (
         program(lambda x: ops.sum(x, (0,)), (40, 12)), "columns", ("split last, inputs too",)
     ),
+    "means of few columns": (
+        program(lambda x: ops.mean(x, (2, 3)), (2, 5, 3, 31, 7)), "columns",
+        ("permuted first last, intermediates too",),
+    ),
     "sums of several axes": (
         program(lambda x: ops.sum(x, (0, 2, 3)), (2, 5, 6, 7)), "rows", ("reduce axes rotated",)
     ),
@@ -455,6 +459,18 @@ def test_forms_compute_what_the_plain_program_does(name, cache):
         (found,) = restored(form, func, [kernel(*given(form, func, arrays))])
         (wanted,) = expected(form, func, arrays)
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5, err_msg=form.name)
+
+
+def test_rows_of_several_variables_are_filled_up_to_tiles():
+    """Where tiles end behind them, and operands have them as one: else each term of a sum is asked
+    whether it is of the result, and what threads hold of operands is read again."""
+    func = program(ops.matmul, (2007, 11), (11, 1007))
+    form = next(form for form in forms_of(func, ("split",)) if form.name == "split last")
+    plain, split = (
+        [work.touches for work in works_of(scheduled(each)[1].func, DEVICE)]
+        for each in (func, form.func)
+    )
+    assert split == pytest.approx(plain, rel=MORE - 1)
 
 
 def test_axes_of_one_value_that_stay_are_told():

@@ -166,18 +166,29 @@ class ProductPlan(FormedPlan):
 
     def _in_form(self) -> ProductPlan:
         """As it was written where its best tile is accepted, else on its axes if that takes less
-        time: parts of variables are there for tiles to divide."""
+        time: parts of variables are there for tiles to divide, and several as one to be filled."""
         c = self.contraction
         whole = all(digit.whole for n in c.spatial for digit in c.axes[n].digits)
         every = len(self.base.state.block(self.group.block).iters)  # some may have one value
         plain = whole and all(len(axis.digits) == 1 for axis in c.axes) and len(c.axes) == every
-        if whole and self.works and (plain or not self.refused):
+        ends = self.works and not plain and self._asks_at_ends
+        if whole and self.works and (plain or not (self.refused or ends)):
             return self
         moved = self.on_axes()
         if moved is None or not moved.works:
             return self
-        slower = whole and self.works and self.chosen.cycles <= moved.chosen.cycles
-        return self if slower else moved
+        mine = self.chosen.cycles if whole and self.works else inf
+        return self if mine < moved.chosen.cycles + (not ends) else moved
+
+    @property
+    def _asks_at_ends(self) -> bool:
+        """Whether sums of a tile that ends behind an axis of several variables are asked whether
+        they are of it, though operands have it as one: only axes of one variable are filled up."""
+        c, totals = self.contraction, self.chosen.plan.totals
+        several = [n for n in c.spatial if len(c.axes[n].digits) > 1]
+        ends = [n for n in several if (c.axes[n].extent or 0) % totals[n]]
+        moved = [[sum(row[n] != 0 for row in o.dims) for o in c.operands] for n in ends]
+        return any(max(dims, default=0) == 1 for dims in moved)
 
 
 def product_plans(sch: Schedule, group: Group, gpu: Gpu) -> Sequence[Plan]:

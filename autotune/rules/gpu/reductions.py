@@ -202,6 +202,17 @@ def stage_on_axes(sch: Schedule, name: str, merged: bool = True) -> bool:
     return changes
 
 
+def _both_on_axes(sch: Schedule, group: Group) -> None:
+    """Give a sum and what is done to it a variable for each axis, if these are the same: where
+    results are turned, those of one may be several of the other."""
+    names, steps = group.without(group.padding).blocks, len(sch.trace)
+    for name in names:
+        stage_on_axes(sch, name)
+    blocks = map(sch.state.block, names)
+    if len({tuple(it.extent for it in block.spatial) for block in blocks}) > 1:
+        sch.undo(len(sch.trace) - steps)
+
+
 def few_columns(block: Block) -> bool:
     """Whether rows side by side in memory are few, and end within a sector."""
     read = next(a for a in accesses(block) if not a.is_write)
@@ -294,10 +305,11 @@ def _short_rows(sch: Schedule, group: Group, warps: int) -> None:
     wherever another axis ends."""
     _inline_padding(sch, group)
     _without_units(sch, group)
-    for name in group.without(group.padding).blocks:
-        if not stage_on_axes(sch, name):  # a result: parts of its axis are stored where they were
-            with suppress(ScheduleError):  # its loops are not its own
-                library.in_axes(sch, name)
+    if group.epilogue is not None:
+        _both_on_axes(sch, group)
+    else:  # a result: parts of its axis are stored where they were
+        with suppress(ScheduleError):  # its loops are not its own
+            library.in_axes(sch, group.block)
     last = group.epilogue or group.block
     library.gpu.short_rows(sch, last, warps=warps, stages=[group.block])
 
@@ -330,8 +342,7 @@ def _columns(
         if whole:  # of two rows that fewer threads have no room for
             warps = max(warps, -(-2 * _whole(sch, group) // Gpu.warp))
         if group.epilogue is not None:  # which reads columns of several axes as one row, too
-            for name in group.blocks:
-                stage_on_axes(sch, name)
+            _both_on_axes(sch, group)
         library.gpu.columns(
             sch, group.block, warps=warps, parts=parts, whole=whole, epilogue=group.epilogue
         )
