@@ -88,23 +88,34 @@ class Parser(ExprParser):
             return read()
         except SyntaxError as error:
             self.fail(error.lineno or 1, f"Python syntax ({error.msg})")
+        except UnicodeEncodeError:
+            self.fail(1, "text without halves of surrogate pairs")
         except (MemoryError, RecursionError):  # which Python says of texts that nest deep
             self.fail(1, "expressions with fewer operations inside of each other")
 
     def unexpected(self, node: ast.AST, expected: str) -> NoReturn:
         self.fail(node, f"{expected}, not {ast.unparse(node).splitlines()[0]!r}")
 
+    def signature(self, args: ast.arguments) -> None:
+        others = [*args.posonlyargs, *args.kwonlyargs, args.vararg, args.kwarg]
+        extra = next((arg for arg in others if arg is not None), None)
+        if extra is not None:
+            self.fail(extra, f"plain parameters, not {extra.arg!r} beside a star or a slash")
+        if args.defaults:
+            self.fail(args.defaults[0], "parameters without default values")
+
     def function(self, node: ast.FunctionDef) -> PrimFunc:
+        self.signature(node.args)
         env: dict[str, Any] = {}
         arguments = [self.argument(n, arg, env) for n, arg in enumerate(node.args.args)]
         params = tuple([p for p in arguments if isinstance(p, Buffer)])
         scalars = tuple([p for p in arguments if isinstance(p, Scalar)])
         body = list(node.body)
         attrs: dict[str, Any] = {}
-        if _called(body[0]) == "attrs":
+        if _is(body[0], ast.Expr, "attrs"):
             attrs = self.literal_call(body.pop(0))
         buffers = []
-        while body and isinstance(body[0], ast.Assign) and _called(body[0]) == "alloc":
+        while body and _is(body[0], ast.Assign, "alloc"):
             buffers.append(self.declaration(body.pop(0), env))
         program = self.body(body, env)
         return PrimFunc(node.name, params, tuple(buffers), program, attrs, scalars)
@@ -323,14 +334,21 @@ class Parser(ExprParser):
         annotations: dict[str, Any] = {}
         init = None
         inner = {**env, **{it.var.name: it.var for it in iters}}
-        if rest and _called(rest[0]) == "where":
+        if rest and _is(rest[0], ast.Expr, "where"):
             condition = rest.pop(0).value  # type: ignore[attr-defined]
             predicate = self.expr(self.arity(condition, 1, "where(condition)")[0], env)
-        if rest and _called(rest[0]) == "annotate":
+        if rest and _is(rest[0], ast.Expr, "annotate"):
             annotations = self.literal_call(rest.pop(0))
-        if rest and _called(rest[0]) == "init":
-            init = self.body(rest.pop(0).body, inner)  # type: ignore[attr-defined]
+        if rest and _is(rest[0], ast.With, "init"):
+            init = self.init(rest.pop(0), inner)
         return Block(name, tuple(iters), self.body(rest, inner), init, predicate, annotations)
+
+    def init(self, node: Any, env: Env) -> Stmt:
+        item = node.items[0]
+        if len(node.items) != 1 or item.optional_vars is not None:
+            self.unexpected(node, "with init()")
+        self.arity(item.context_expr, 0, "init()")
+        return self.body(node.body, env)
 
     def iter_var(self, node: Any, env: Env) -> IterVar:
         kind = _ITERS[node.value.func.id]
@@ -354,6 +372,11 @@ def _called(node: ast.AST) -> str | None:
     if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
         return call.func.id
     return None
+
+
+def _is(node: ast.stmt, kind: type[ast.stmt], name: str) -> bool:
+    """Whether a statement is of that kind, and calls that function."""
+    return isinstance(node, kind) and _called(node) == name
 
 
 def _is_exchange(node: ast.expr) -> TypeGuard[ast.Call]:

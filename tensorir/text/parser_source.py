@@ -32,20 +32,10 @@ def read_function(function: Callable[..., Any]) -> PrimFunc:
     tree = ast.parse(text).body[0]
     if not isinstance(tree, ast.FunctionDef):
         parser.fail(1, "a function: '@prim_func' and 'def name(A: f32[16], ...):'")
-    _check_signature(parser, tree)
     if ast.get_docstring(tree) is not None:
         tree.body = tree.body[1:] or [ast.copy_location(ast.Pass(), tree.body[0])]
-    return parser.function(_Known(parser, _around(function), _own_names(tree)).visit(tree))
-
-
-def _check_signature(parser: Parser, tree: ast.FunctionDef) -> None:
-    args = tree.args
-    others = [*args.posonlyargs, *args.kwonlyargs, args.vararg, args.kwarg]
-    extra = next((arg for arg in others if arg is not None), None)
-    if extra is not None:
-        parser.fail(extra, f"plain parameters, not {extra.arg!r} after a star")
-    if args.defaults:
-        parser.fail(args.defaults[0], "parameters without default values")
+    known = _Known(parser, _around(function), _own_names(tree))
+    return parser.syntax(lambda: parser.function(known.visit(tree)))  # type: ignore[no-any-return]
 
 
 def _around(function: Callable[..., Any]) -> Mapping[str, Any]:
@@ -96,7 +86,6 @@ class _Known(ast.NodeTransformer):
             number: Any = value.item() if hasattr(value, "item") else value
             return _at(node, ast.parse(_spelled(number), mode="eval").body)
         return node
-
 
 
 def _at(place: ast.AST, tree: ast.expr) -> ast.expr:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import re
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -191,6 +193,29 @@ def test_sizes_and_names_of_inner_scopes():
 
 FUNC = "def f(A: f32[4]):\n    "
 BLOCK = FUNC + 'with block("b"):\n        '
+WITH = ":\n            pass"
+SIGNATURES = {
+    "A: f32[4], *rest": "not 'rest' beside a star",
+    "A: f32[4], *, B: f32[4]": "not 'B' beside a star",
+    "A: f32[4], **more": "not 'more' beside a star",
+    "A: f32[4], /": "not 'A' beside a star or a slash",
+    "A: f32[4] = 3": "without default values",
+}
+"""Parameters that Python has; B was no parameter of the program, in silence."""
+
+NO_STATEMENTS = {
+    "with where(True)" + WITH: "with block",
+    "with annotate({})" + WITH: "with block",
+    "x = init()": "an assignment to a buffer element",
+    "x = where(True)": "an assignment to a buffer element",
+    "x = annotate({})": "an assignment to a buffer element",
+    "x = init(3, i)": "an assignment to a buffer element",
+    "init()": "a loop, a block",
+    "with init() as x" + WITH: "with init()",
+    "with init(), init()" + WITH: "with init()",
+    "with init(3)" + WITH: "init()",
+}
+"""What a block says of itself, in other kinds of statements."""
 
 
 @pytest.mark.parametrize(
@@ -240,6 +265,10 @@ BLOCK = FUNC + 'with block("b"):\n        '
         (FUNC + "A[0] = [1]", "an expression, not '[1]'"),
         (FUNC + "A[ramp(0, 1, i)] = 0.0", "expected an integer, not 'i'"),
         (FUNC + "attrs({})", "expected a loop, a block"),
+        (FUNC + "x = alloc({})", "a type and shape for 'x'"),
+        *((f"def f({args}):\n    A[0] = 1.0", said) for args, said in SIGNATURES.items()),
+        (FUNC + "A[0] = '\ud800'", "halves of surrogate pairs"),
+        *((BLOCK + f"{usage}\n        A[0] = 0.0", said) for usage, said in NO_STATEMENTS.items()),
     ],
 )
 def test_errors_name_the_line_and_what_was_expected(text, message):
@@ -249,3 +278,43 @@ def test_errors_name_the_line_and_what_was_expected(text, message):
         parse(text)
     assert message in str(caught.value)
     assert str(caught.value).startswith("line ")
+
+
+EVERYTHING = """
+def f(A: f32[8, 4], B: f32[8]):
+    attrs({"inout": ["B"]})
+    T = alloc(f32[8])
+    for i in parallel(8):
+        for j, k in grid(1, 4):
+            with block("T"):
+                vi = spatial(8, i)
+                vk = reduce(4, k + j)
+                where(k < 4)
+                annotate({"key": 1})
+                with init():
+                    T[vi] = 0.0
+                T[vi] = T[vi] + exp(A[vi, vk]) * max(f32(vi), 1.0)
+    with alloc(L, f32[4], scope="local"):
+        for i in vectorized(4):
+            with let(x, select(i < 2, A[i, 0], 2.0)):
+                prefetch(A[i, 0])
+                L[i] = x
+        sync("block")
+        for i in thread("lane", 4):
+            B[i] = exchange(L[i], 1)
+"""
+
+
+def test_words_in_the_places_of_others_are_told():
+    """A `with where(...)` and an assignment of init() ended in AttributeErrors."""
+    pieces = re.split(r"(\w+)(?=\()", EVERYTHING)
+    words = sorted({*pieces[1::2], "with block", "x = init", "extern", "part", "ramp", "shuffle"})
+    read = 0
+    for place, word in product(range(1, len(pieces), 2), words):
+        changed = "".join([*pieces[:place], word, *pieces[place + 1 :]])
+        try:
+            str(parse(changed))
+            read += 1
+        except ParseError as error:
+            assert str(error).startswith("line ")
+    assert len(pieces) // 2 < read < len(pieces) * len(words) // 8
