@@ -116,7 +116,7 @@ def transposed_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TransposedPl
     apart, fills = stride_in(store, read, block), extents[written]
     square = bytes_each >= 4 <= fills and not fills & (fills - 1)  # which tiles turn as fast
     whole = apart == fills <= cpu.registers // 4 and cpu.vector_bytes >= cpu.line_bytes
-    fills = fills if whole and not square and not ahead else 0
+    fills = fills if whole and not square else 0
     side = cpu.elements(store.buffer.dtype) if fills or extents[read] <= cpu.registers else side
     line, cycles = cpu.line_bytes // bytes_each, one_thread([block], cpu)
     parts = side >= line and _in_parts(block, store, read, cpu)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import numpy as np
 import pytest
@@ -114,6 +115,27 @@ def test_short_rows_of_results_are_interleaved(few, kind, form, count):
     assert count % 8 or ("store_strided" not in text and "scatter" not in text)
     rng = np.random.default_rng(0)
     inputs = [rng.integers(0, 9, p.const_shape).astype(p.dtype) for p in func.inputs]
+    (expected,) = reference(func, *inputs)
+    np.testing.assert_array_equal(build(default_schedule(func))(*inputs), expected)
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("count", [400, 397])
+@pytest.mark.parametrize("kind", ["uint8", "int16", "float32", "float64"])
+@pytest.mark.parametrize("few", [2, 3, 5, 6, 7])
+def test_values_between_neighbours_are_interleaved(few, kind, count):
+    """Several results for each element, as of an image that is enlarged, made of it and the ones
+    beside it: vectors are computed along what is read, and none of few lanes is stored."""
+    a = te.placeholder((9, count + 1), kind, name="a")
+    between = te.compute(
+        (9, count * few),
+        lambda r, v: a[r, v // few] + a[r, (v + 1) // few] + a[r, (v + few - 1) // few],
+    )
+    func = te.create_prim_func([a, between])
+    text = source_text(default_schedule(func, TARGET).func, TARGET)
+    stored = [int(lanes) for lanes in re.findall(r"STORE\(\w+x(\d+),", text)]
+    assert count % 8 or min(stored) >= 8
+    inputs = [np.random.default_rng(0).integers(0, 9, (9, count + 1)).astype(kind)]
     (expected,) = reference(func, *inputs)
     np.testing.assert_array_equal(build(default_schedule(func))(*inputs), expected)
 
