@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from autotune.search.bandit import Bandit
 from autotune.search.failures import Failures
-from autotune.search.state import SearchState
+from autotune.search.state import HOPELESS, SearchState
 from autotune.space import Candidate
 
 
 class Batch:
     """What is proposed together; `scores` are expected seconds, those of likely failures longer.
 
-    bandit    whether sketches compete for slots; if not, none gets more than half of them
     failures  whether what resembles failures is put back
     """
 
@@ -23,14 +21,12 @@ class Batch:
         state: SearchState,
         scores: dict[Candidate, float],
         count: int,
-        bandit: bool,
         failures: bool,
     ) -> None:
         known = Failures(state) if failures else None
         chance = known.chance if known is not None else lambda candidate: 0.0
         self.scores = {c: seconds / (1 - chance(c)) for c, seconds in scores.items()}
         self.chosen: list[Candidate] = []
-        self._bandit = Bandit(state, self.scores) if bandit else None
         self._count = count
         self._half = -(-count // 2)
 
@@ -44,30 +40,21 @@ class Batch:
             if most <= 0 or self.left <= 0:
                 return
             if candidate in self.scores and candidate not in self.chosen:
-                self._choose(candidate)
+                self.chosen.append(candidate)
                 most -= 1
 
     def fill(self) -> None:
-        """The best by their scores, each of the sketch whose turn it is."""
+        """The best by their scores, of one sketch half of the slots where others have candidates
+        that are not hopeless: scores may be wrong of a sketch as a whole."""
         left = [c for c in ordered(self.scores, self.scores) if c not in self.chosen]
-        while self.left > 0 and left:
-            names = dict.fromkeys(c.sketch for c in left)
-            name = self._next(list(names))
-            candidate = next(c for c in left if c.sketch == name)
-            left.remove(candidate)
-            self._choose(candidate)
-
-    def _next(self, names: Sequence[str]) -> str:
-        """The sketch that the next slot belongs to; `names` begin with the best score's."""
-        if self._bandit is not None:
-            return self._bandit.next(names)
         taken = Counter(c.sketch for c in self.chosen)
-        return next((name for name in names if taken[name] < self._half), names[0])
-
-    def _choose(self, candidate: Candidate) -> None:
-        self.chosen.append(candidate)
-        if self._bandit is not None:
-            self._bandit.count(candidate)
+        while self.left > 0 and left:
+            limit = HOPELESS * self.scores[left[0]]
+            others = (c for c in left if taken[c.sketch] < self._half and self.scores[c] <= limit)
+            best = next(others, left[0])
+            left.remove(best)
+            self.chosen.append(best)
+            taken[best.sketch] += 1
 
 
 def ordered(candidates: Iterable[Candidate], scores: dict[Candidate, float]) -> list[Candidate]:

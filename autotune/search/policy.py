@@ -3,9 +3,10 @@
 The first batch is the defaults, what was best for other sizes, and the best of many samples by the
 draft. Later ones come from variations of the best trials, ranked by draft and model (as far as the
 model deserves it, see `autotune/search/trust.py`), with reservations: some slots go to neighbours
-of the best trial whatever the ranking says, and some to random candidates. Sketches are the arms of
-a bandit: slots go where the best time may be improved. Each ingredient can be switched off; `make
-bench-tuner` shows what each is worth. To keep near twins apart was one of them, and did harm.
+of the best trial whatever the ranking says, and some to random candidates. No sketch gets more than
+half of a batch where others are not hopeless. Each ingredient can be switched off; `make
+bench-tuner` shows what each is worth. To keep near twins apart was one of them, and a bandit whose
+arms were the sketches: both did harm.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ class Policy:
     hints     whether what was best for other sizes is tried first
     descent   share of a batch for neighbours of the best trials
     explore   share of a batch for random candidates
-    bandit    whether sketches compete; if not, none gets more than half of a batch
     failures  whether what resembles failures is put back
     """
 
@@ -41,7 +41,6 @@ class Policy:
     hints: bool = True
     descent: float = 0.25
     explore: float = 0.1
-    bandit: bool = True
     failures: bool = True
 
 
@@ -75,7 +74,7 @@ def propose(
     evolve(space, state, pool, EVOLUTION, rng)
     if not pool.scores:
         require_candidates(state)
-    batch = Batch(state, pool.scores, count, settings.bandit, settings.failures)
+    batch = Batch(state, pool.scores, count, settings.failures)
     batch.take([c for c in state.defaults if c in pool.scores], count)
     batch.take(pool.likely(named), -(-batch.left // 2))  # best elsewhere; at most half of the rest
     free = batch.left

@@ -28,7 +28,6 @@ WITHOUT: Mapping[str, Policy] = {
     "the model: the draft alone": replace(DEFAULT, model="never"),
     "coordinate descent": replace(DEFAULT, descent=0.0),
     "exploration": replace(DEFAULT, explore=0.0),
-    "the bandit: shares of at most a half": replace(DEFAULT, bandit=False),
     "learning from failures": replace(DEFAULT, failures=False),
 }
 """The policy without each ingredient, by what is left out."""

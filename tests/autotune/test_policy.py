@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from statistics import geometric_mean
@@ -13,7 +14,6 @@ import pytest
 from autotune.choices import Categorical
 from autotune.cost_model import make_cost_model
 from autotune.search import Evolution, SearchState, evolutionary
-from autotune.search.bandit import Bandit
 from autotune.search.batch import Batch
 from autotune.search.failures import Failures
 from autotune.search.policy import DEFAULT, Policy, propose
@@ -110,23 +110,18 @@ def test_nothing_is_explored_that_is_expected_to_take_ten_times_the_best(explore
     assert np.median(expected) > 2 * min(state.predicted([*state.measured]))  # drawn blindly
 
 
-def test_a_bandit_leaves_slow_sketches_but_tries_each():
-    state = state_of(Guess(), [(Candidate("one", (n, 0)), 1.0) for n in range(9)])
-    state.add(Candidate("other", (0, 0)), 3.0)
-    guessed = {Candidate(name, (9, 9)): 1.5 for name in SPACE.sketches}
-    bandit, taken = Bandit(state, guessed), []
-    for _ in range(12):
-        taken.append(bandit.next(list(SPACE.sketches)))
-        bandit.count(Candidate(taken[-1], ()))
-    assert taken[0] == "third" and set(taken) == {"one", "third"} and taken.count("one") >= 6
-    assert Bandit(state, guessed).next(["other"]) == "other"
-
-
-def test_a_sketch_that_only_failed_is_tried_last():
-    state = state_of(Guess(), [(Candidate("one", (n, 0)), 1.0) for n in range(4)])
-    for n in range(3):
-        state.add(Candidate("other", (n, 0)), None)
-    assert Bandit(state, {}).next(["other", "one"]) == "one"
+@pytest.mark.parametrize("taken", [0, 1, 3])
+def test_no_sketch_gets_more_than_half_of_a_batch_where_others_are_not_hopeless(taken):
+    """Those that were taken before count."""
+    expected = {Candidate("one", (n, 0)): 1.0 + n / 100 for n in range(20)}
+    expected |= {Candidate("other", (n, 0)): 1.8 + n / 100 for n in range(3)}
+    expected |= {Candidate("third", (n, 0)): 2.2 + n / 100 for n in range(3)}
+    batch = Batch(state_of(Guess()), expected, 8, failures=False)
+    batch.take([Candidate("one", (19 - n, 0)) for n in range(taken)], taken)
+    batch.fill()
+    wanted = Counter(one=5, other=3)  # of the other one there are no more
+    assert Counter(c.sketch for c in batch.chosen) == wanted
+    assert [c.values[0] for c in batch.chosen[taken:] if c.sketch == "other"] == [0, 1, 2]
 
 
 def test_failures_put_back_what_has_their_values():
@@ -138,10 +133,10 @@ def test_failures_put_back_what_has_their_values():
     assert sound < 0.6 < 0.8 < risky < 1
     state = state_of(Guess(-1), good + bad)
     expected = {Candidate("one", (30, j)): 1.0 for j in (0, 5)}
-    batch = Batch(state, expected, 2, bandit=True, failures=True)
+    batch = Batch(state, expected, 2, failures=True)
     batch.fill()
     assert [c.values[1] for c in batch.chosen] == [0, 5]
-    assert Batch(state, expected, 2, bandit=True, failures=False).scores == expected
+    assert Batch(state, expected, 2, failures=False).scores == expected
 
 
 def test_hints_come_first_that_are_not_far_from_the_best_here():
