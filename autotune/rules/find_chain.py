@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -67,7 +67,9 @@ def find_chains(
     """
     taken: set[str] = set()
     found: list[tuple[Chain, Schedule]] = []
-    for name in reversed(sch.get_blocks()):
+    every = sch.get_blocks()
+    sums = [name for name in every if sch.state.block(name).is_reduction]
+    for name in reversed(every) if _go_back(sch, every, sums) else ():
         if name in taken:
             continue
         chain = find_chain(sch, str(name), groups, cpu, refused.setdefault(str(name), {}))
@@ -141,21 +143,25 @@ def _classified(rows: InRows, groups: Sequence[Group], cpu: Cpu) -> Chain | None
 
 def _pays(sch: Schedule, chain: Chain, cpu: Cpu) -> bool:
     """Whether a statistic goes back to the elements of its row, and rows and caches suffice."""
-    order = list(chain.stages)
-    back = any(
-        instances(sch.state.block(stage)) > instances(sch.state.block(s), IterKind.SPATIAL)
-        for s in chain.statistics
-        for stage in order[order.index(s) + 1 :]
-    )
+    back = _go_back(sch, chain.stages, chain.statistics)
     turned = chain.order.turned
     together = chain.lanes if turned else 6 if chain.products else 1
-    fits = chain.item * chain.kept * together <= cpu.l2_bytes
+    fits = chain.item * chain.kept * together <= cpu.l2_bytes and prod(chain.sizes) >= cpu.threads
     if turned and chain.sizes[-1] < chain.lanes:
         return False  # no square of rows and columns
     if chain.order.kept and not chain.products:
         return False  # whoever turns the rows may as well compute the last stage
-    split = _better_in_parts(sch, chain, cpu)
-    return back and prod(chain.sizes) >= cpu.threads and fits and not split
+    return back and fits and not _better_in_parts(sch, chain, cpu)
+
+
+def _go_back(sch: Schedule, stages: Sequence[str], sums: Collection[str]) -> bool:
+    """Whether one of some stages has more elements than one of the sums before it."""
+    most = 0
+    for block in map(sch.state.block, reversed(stages)):
+        if block.name in sums and instances(block, IterKind.SPATIAL) < most:
+            return True
+        most = max(most, instances(block))
+    return False
 
 
 def _better_in_parts(sch: Schedule, chain: Chain, cpu: Cpu) -> bool:

@@ -34,15 +34,9 @@ _Asked = tuple[str, Callable[[Schedule], Part]]
 
 
 def sketches(
-    func: PrimFunc,
-    device: Device,
-    numerics: str,
-    many: bool = False,
-    seed: int = 0,
-    first: Start | None = None,
-    chosen: Start | None = None,
-    constants: Collection[str] = (),
-) -> Iterator[PlannedSketch]:
+    func: PrimFunc, device: Device, numerics: str, many: bool = False, seed: int = 0,
+    first: Start | None = None, chosen: Start | None = None, constants: Collection[str] = (),
+) -> Iterator[PlannedSketch]:  # fmt: skip
     """Those of each algorithm, that which was `chosen` first; each is made when it is asked for.
 
     `first` is the `first_start` that `chosen` was made of. With `many` they are prepared to build

@@ -471,5 +471,8 @@ def test_stages_without_a_number_of_each_row_are_not_put_in_rows(monkeypatch):
     winograd = with_algorithm(first_start(made(x, w, sums), "mixed"), "sums", "winograd_4x4")
     list(sketches_of(winograd, SMALL, "mixed"))
     assert tried == []
+    a, b = rows_of(24, 80), rows_of(40, 80, name="b")  # sums of rows, to which nothing goes back
+    list(sketches(made(a, b, ops.relu(ops.matmul(a, b, transpose_b=True))), SMALL, "reassociated"))
+    assert tried == []
     scheduled(made(x, w, ops.softmax(sums, name="out")))
     assert tried
