@@ -83,6 +83,25 @@ def test_loops_that_threads_share_to_the_end_that_a_condition_has(shape):
     assert is_dense([f(*LOOPS) for f in indices], dict(zip(LOOPS, extents)), known)
 
 
+@pytest.mark.parametrize("shape", [(4, 5, 5), (2, 3, 7), (8, 19, 3), (6, 2, 2)])
+def test_rows_of_lanes_to_the_end_that_a_condition_has(shape):
+    """Warps have the rows of a box each, their lanes what is in these, of several dimensions."""
+    rows, columns, deep = shape
+    lanes, pieces = 8, -(-columns * deep // 8)
+    extents = (pieces, rows * lanes)
+
+    def place(i, j):
+        return i * lanes + j % lanes
+
+    indices = [
+        lambda i, j: j // lanes, lambda i, j: place(i, j) // deep, lambda i, j: place(i, j) % deep
+    ]  # fmt: skip
+    points = [v for v in product(*map(range, extents)) if place(*v) < columns * deep]
+    assert is_box({tuple(f(*v) for f in indices) for v in points})
+    known = Analyzer(dict(zip(LOOPS, extents))).assuming(place(*LOOPS[:2]) < columns * deep)
+    assert is_dense([f(*LOOPS[:2]) for f in indices], dict(zip(LOOPS, extents)), known)
+
+
 @pytest.mark.parametrize("seed", range(200))
 def test_no_box_is_claimed_that_is_none(seed):
     draw = Random(seed)
@@ -102,9 +121,11 @@ def test_no_box_is_claimed_that_is_none(seed):
         lambda *v: v[-1] // 2 + v[0],
         lambda *v: v[-1] % 2,
         lambda *v: v[-1] // divisor * other + v[0] % 2,
+        lambda *v: (v[-1] % 4 + 4 * v[0]) // divisor,
+        lambda *v: (v[-1] % 4 + 4 * v[0]) % divisor,
+        lambda *v: v[-1] // 4,
     ]
+    extents[-1] *= draw.choice([1, 1, 4])
     indices = draw.sample(choices, draw.choice([1, 2, 2, 3]))
     if asked(indices, extents):
         assert is_box(taken(indices, extents)), (extents, scales, divisor)
-
-

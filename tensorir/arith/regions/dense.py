@@ -56,9 +56,9 @@ def _with_sums_joined(
     indices: Sequence[Expr], extents: Mapping[Var, ExprLike], analyzer: Analyzer
 ) -> tuple[Sequence[Expr], Mapping[Var, ExprLike], Analyzer] | None:
     """`indices` with a variable in the place of each sum of which quotients and remainders are
-    taken, if it takes all values from 0 up to some number, and its variables are used there only.
-    What conditions leave out otherwise than at the end is for the caller to know. None if there is
-    no such sum.
+    taken, if it takes all values from 0 up to some number, and its variables, or digits of them,
+    are used there only. What conditions leave out otherwise than at the end is for the caller to
+    know. None if there is no such sum.
 
     Loops that were made one and split again leave (i * 5 + j) // 4 and (i * 5 + j) % 4.
     """
@@ -71,16 +71,18 @@ def _with_sums_joined(
     for base in sums:
         found = decompose(base, extents, an)
         inside = variables(base) & extents.keys()
-        others = [atom for atom in atoms if parts[atom][0] is not base]
-        if found is None or found[1] or any([variables(atom) & inside for atom in others]):
+        others = [a for a in atoms if parts[a][0] is not base and variables(a) & inside]
+        beside = [decompose(atom, extents, an) for atom in others]
+        if found is None or found[1] or None in beside:
             continue
         if variables(base) - inside:  # from where on is not known
             continue
         digits = found[0]
+        every = [*digits, *(digit for each in beside if each for digit in each[0])]
         most = [d.scale * (d.extent - 1) for d in digits if d.extent is not None and d.scale > 0]
         if len(most) < len(digits) or not _has_no_gaps(digits):
             continue
-        if not _overlap(digits) and not _incomplete(digits, extents, an):
+        if not _overlap(every) and not _incomplete(every, extents, an):
             joined = Var(f"joined_{len(sizes)}", base.dtype)
             wanted |= {a: _digit(joined, part) for a, part in parts.items() if part[0] is base}
             high = an.interval(an.linear(base))[1]  # where a condition holds, say
