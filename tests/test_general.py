@@ -143,6 +143,25 @@ def test_forms_of_products_have_the_rule_of_the_plain_program(name):
         assert found == wanted or form.kind == "scaled" and set(found) <= set(AHEAD), form.name
 
 
+SPELLED = ("cosine 8192x256", "softmax 4096x1024", "row sum 4096x4096", "heat 3d 160",
+           "separable blur 5+5 2048")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPELLED)
+def test_rows_take_as_long_however_they_are_spelled(name):
+    """One after the other in an array of one dimension, or turned twice, by the same rule."""
+    plain = workload(next(row for row in rows() if row.name == name)).func
+
+    def planned(func) -> list[tuple[str, float | None]]:
+        found = choose(func, device_of(TARGET), None, ()).sketch.plans
+        return [(plan.name, plan.estimate()) for plan in found]
+
+    wanted = planned(plain)
+    for form in forms_of(plain, ("staged", "spelled")):
+        if form.name != "inlined":
+            assert planned(form.func) == wanted, form.name
+
+
 def test_every_kind_of_rewriting_finds_something_in_many_programs():
     counts = dict.fromkeys(REWRITINGS, 0)
     for row in TINY:

@@ -26,7 +26,6 @@ from tensorir import (
     IterKind,
     Load,
     Select,
-    Var,
     body_loads,
     variables,
     walk_exprs,
@@ -76,9 +75,10 @@ def loads_each(load: Load, block: Block, width: int) -> float:
     """Loads for a vector: several where its lanes are not side by side in memory, nor long rows,
     but for windows."""
     last = [it for it in block.iters if it.kind is not IterKind.REDUCE][-1:]
+    step = next((stride_in(load, it.var, block) or 0 for it in last), 0)
     beside = [v for v in map(variables, load.indices) if last and last[0].var in v]
-    windows = set[Var]().union(*beside)
-    long = [x for x in block.reduced if size(x.extent) >= width and x.var not in windows]
+    rows = [x for x in block.reduced if size(x.extent) >= width]
+    long = [x for x in rows if step >= size(x.extent) or not any(x.var in v for v in beside)]
     steps = {stride_in(load, it.var, block) for it in (*last, *long)}
     if steps & {0, 1} or not steps:
         return 1.0

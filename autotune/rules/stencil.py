@@ -19,14 +19,15 @@ from schedule import Schedule
 from tensorir import (
     Analyzer,
     Block,
+    Buffer,
     Cast,
-    Const,
     Cpu,
     Expr,
     Load,
     Store,
     Var,
     body_loads,
+    const,
     dtype,
     int_value,
     substitute,
@@ -43,11 +44,9 @@ GAIN = 0.9
 UNALIGNED = 1.6
 """Loads of a vector that begins anywhere: some cross lines of the cache."""
 
-MOST_READ = 64
-"""Places that a stage reads whose rows are looked at."""
-
-MOST_INLINED = 512
-"""Operations of all rows that a stage is inlined as, however many of them are shared."""
+MOST_READ, MOST_INLINED = 64, 512
+"""Places that a stage reads whose rows are looked at, and operations of all rows that one is
+inlined as, however many of them are shared."""
 
 RUN = 2048
 """Bytes of a piece of memory in order, of which the processor asks for the next ones ahead."""
@@ -105,9 +104,8 @@ def rows_of_registers(sch: Schedule, block: Block, cpu: Cpu, grows: bool = False
     in_order = [stride_in(store, it.var, block) for it in spatial] == places
     if len(known) < len(spatial) or not in_order:  # or it stores in another order than memory's
         return None
-    reads = body_loads(block)
-    lane = spatial[-1].var
-    if len(reads) > MOST_READ or not _neighbours(reads):
+    reads, lane = body_loads(block), spatial[-1].var
+    if len(reads) > MOST_READ or not _neighbours(block, reads):
         return None
     kinds = [store.buffer.dtype, *(load.buffer.dtype for load in reads)]
     short = 2 * known[-1] <= cpu.elements(*kinds)  # and so would be vectors
@@ -155,17 +153,19 @@ def copies(cpu: Cpu, sch: Schedule, user: Block, block: Block) -> float:
     return len(moved) / found.rows
 
 
-def _neighbours(reads: Sequence[Load]) -> bool:
-    """Whether some buffer is read in several places that differ in another index than the last one
-    of several values."""
-    firsts: dict[object, set[tuple[Expr, ...]]] = {}
+def _neighbours(block: Block, reads: Sequence[Load]) -> bool:
+    """Whether some buffer is read in several places that lie rows of the stage apart."""
+    firsts: dict[Buffer, Load] = {}
     for load in reads:
-        long = [i for i, n in zip(load.indices, load.buffer.shape) if int_value(n) != 1]
-        firsts.setdefault(load.buffer, set()).add(tuple(long[:-1]))
-    return any(
-        len(places) > 1 and all(variables(i) for place in places for i in place)
-        for places in firsts.values()
-    )
+        first = firsts.setdefault(load.buffer, load)
+        apart: Expr = const(0)
+        for here, there, extent in zip(load.indices, first.indices, load.buffer.shape):
+            apart = Analyzer().simplify(apart * extent + (here - there))
+        steps = [stride_in(load, it.var, block) for it in block.spatial[:-1]]
+        row, known = min([abs(s or 1) for s in steps if s != 0], default=0), int_value(apart)
+        if row and (known is None or 2 * abs(known) >= row):
+            return True
+    return False
 
 
 def _cycles(store: Store, lane: Var, axis: Var, rows: int, cpu: Cpu) -> float:
@@ -196,7 +196,7 @@ def _moved(e: Expr, axis: Var, row: int, known: dict[Expr, Expr]) -> Expr:
     were simplified."""
 
     def rule(part: Expr) -> Expr | None:
-        if part.dtype != dtype.INDEX or part.has_loads or isinstance(part, (Const, Var)):
+        if part.dtype != dtype.INDEX or part.has_loads or not part.operands:
             return None
         if part not in known:
             known[part] = Analyzer().simplify(part)

@@ -148,11 +148,12 @@ _Split = tuple[dict[Var, Expr], dict[Var, int], dict[Var, Expr], list[tuple[Var,
 
 
 def _split(op: str, steps: Mapping[Var, int], extents: Mapping[Var, Expr]) -> _Split | None:
-    """The window in two stages, if it is long: of sums the second one has parts side by side; what
-    extremes see twice is the same."""
+    """The window in two stages, if it is long and shares terms with the next one, as rows that lie
+    one after the other do not: of sums the second one has parts side by side; what extremes see
+    twice is the same."""
     axis, var, *others = steps
     count = int_value(extents[var]) or 0
-    if others or count < SPLIT:
+    if others or count < SPLIT or steps[axis] >= steps[var] * count:
         return None
     names = Names(each.name for each in extents)
     near, far = (Var(names.unique(f"{var.name}_{n}"), var.dtype) for n in range(2))

@@ -148,6 +148,7 @@ def started():
         (window((12, 12), (2, 2), step=3), "no windows that share any"),  # parts of x are not read
         (window((5, 6), (3, 3), apart=2), "no windows that share any"),
         (window((3, 9), (4,)), "no windows that share any"),
+        (window((160,), (16,), step=16), "no windows that share any"),  # rows one after the other
         (window((3, 40), (17,)), "no windows that share any"),
         (window((3, 40), (12,), reduce=te.sum, step=13), "no windows that share any"),
         (window((3, 9, 9), (3, 3), reduce=te.prod), "no sum, maximum or minimum"),
