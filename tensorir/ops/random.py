@@ -102,6 +102,7 @@ def random_integers(
     op = "random_integers"
     require(dt.is_int(dt.check_dtype(dtype)), op, f"dtype={dtype!r} is no type of integers")
     first, last = dt.int_limits(dtype)
+    low, high = int(low), int(high)  # differences of NumPy's integers run over
     require(0 < high - low <= 2**32, op, f"there are 1 to 2**32 integers, not {high - low}")
     require(first <= low and high - 1 <= last, op, f"{low} to {high - 1} do not fit into {dtype}")
 

@@ -22,6 +22,9 @@ from tensorir.ops.rearrange import expand_dims
 from tensorir.ops.registry import Example, operator
 from tensorir.te.tensor import Tensor
 
+MOST_PARTS = 1024
+"""Parts that a dimension with fewer elements is split into."""
+
 
 def _same_types(op: str, tensors: Any) -> list[Tensor]:
     given = list(tensors) if isinstance(tensors, (tuple, list)) else []
@@ -121,6 +124,8 @@ def split(
             parts >= 1 and size % parts == 0, "split",
             f"{size} elements are not {parts} equal parts; give the borders, as in ({size // 2},)",
         )  # fmt: skip
+        most = max(size, MOST_PARTS)  # of nothing there are as many parts as one likes
+        require(parts <= most, "split", f"parts={parts} are more than {most}")
         borders = [n * (size // parts) for n in range(parts + 1)]
 
     def part(start: int, end: int, n: int) -> Tensor:

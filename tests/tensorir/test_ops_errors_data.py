@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tensorir import ops
@@ -96,6 +97,10 @@ REFUSED = [
     (
         lambda: ops.split(t(7), 2),
         "split: 7 elements are not 2 equal parts; give the borders, as in (3,)",
+    ),
+    (
+        lambda: ops.split(t(0), 2**70),
+        f"split: parts={2**70} are more than 1024",
     ),
     (
         lambda: ops.split(t(7), (5, 3)),
@@ -242,6 +247,10 @@ REFUSED = [
     (
         lambda: ops.random_integers(1, (3,), 5, 5),
         "random_integers: there are 1 to 2**32 integers, not 0",
+    ),
+    (
+        lambda: ops.random_integers(1, (3,), np.int64(5), 2**70),
+        f"random_integers: there are 1 to 2**32 integers, not {2**70 - 5}",
     ),
     (
         lambda: ops.random_integers(1, (3,), 0.5, 5),
