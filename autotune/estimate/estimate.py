@@ -46,7 +46,7 @@ class Estimate(Facts):
         sizes, packs = sizes_of(self, plans), [packs_of(plan) for plan in plans]
         added = [step == 0 for step in self.c.result.strides]
         moving: list[_Asked] = [
-            ((added[p.lane], p.depth > 0, p.ahead),
+            ((added[p.lane], p.depth > 0, p.ahead, bool(p.flat)),
              (p.lane, p.tile, p.task, p.order, p.steps, own, p.depth))
             for p, own in zip(plans, packs)
         ]  # fmt: skip

@@ -71,7 +71,7 @@ def test_types_and_scopes_are_kept_apart():
 def test_sizes():
     """The largest of one memory decides; of two that are free the one that fits is taken."""
     larger = ("alloc(V, f32[8])", "alloc(V, f32[11])")
-    assert allocated(CHAIN, larger) == ["T, f32[11]", "U, f32[8]"]
+    assert allocated(CHAIN, larger) == ["U, f32[8]", "V, f32[11]"]
     steps = "S[i] = A[i]", "T[i] = S[i]", "U[i] = S[i] + T[i]", "V[i] = U[i]", "C[i] = V[i] + U[i]"
     assert allocated(program("S:20 T:9 U V:9", *steps)) == ["S, f32[20]", "T, f32[9]", "U, f32[8]"]
     assert allocated(program("S:9 T:20 U V:9", *steps)) == ["S, f32[9]", "T, f32[20]", "U, f32[8]"]
@@ -97,6 +97,34 @@ def beside(A: f32[8], C: f32[8]):
 """
     assert allocated(text) == ["T, f32[8]"]
     assert allocated(text, ("range(2)", "parallel(1)")) == ["T, f32[8]"]
+
+
+def test_copies_of_a_loop_have_buffers_in_common():
+    """One that is allocated twice has one memory, free after the last place."""
+    text = """
+@prim_func
+def copies(A: f32[8], C: f32[8]):
+    with alloc(V, f32[8]):
+        with alloc(T, f32[8]):
+            for i in range(8):
+                T[i] = A[i]
+            for i_V in range(8):
+                V[i_V] = T[7 - i_V]
+        with alloc(T, f32[8]):
+            for j in range(8):
+                T[j] = A[7 - j]
+            for j_C in range(8):
+                C[j_C] = T[j_C] + V[j_C]
+    with alloc(W, f32[8]):
+        with alloc(X, f32[8]):
+            for i_W in range(8):
+                W[i_W] = C[i_W]
+            for i_X in range(8):
+                X[i_X] = C[7 - i_X]
+            for i_C in range(8):
+                C[i_C] = W[i_C] - X[i_C] * 2.0
+"""
+    assert allocated(text) == ["T, f32[8]", "V, f32[8]"]
 
 
 @pytest.mark.parametrize("layers", [4, 7])
