@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tensorir import dtype as dt
 from tensorir.buffer import Buffer
-from tensorir.expr import const, int_value
+from tensorir.expr import int_value
 from tensorir.func import PrimFunc
 from tensorir.parts import buffers_in, replace_buffers
 from tensorir.passes.rewriting import with_body
@@ -22,10 +22,12 @@ from tensorir.visit import map_children, walk
 
 @dataclass
 class _Memory:
-    """What some buffers have one after the other: `size` elements, after statement `last`."""
+    """What some buffers of a type and scope have one after the other: so many elements, which are
+    free after statement `last`."""
 
-    size: int
-    last: int
+    kind: tuple[str, str]
+    size: int = 0
+    last: int = 0
     users: list[Buffer] = field(default_factory=list)
 
 
@@ -58,38 +60,42 @@ def _visit(stmt: Stmt, least: int) -> Stmt:
     if not isinstance(stmt, (Alloc, Seq)):
         return map_children(stmt, lambda child: _visit(child, least))
     homes: dict[Buffer, Buffer] = {}
-    for memory in _memories(stmt, least):
-        first, *others = memory.users
-        home = Buffer(first.name, (const(memory.size),), first.dtype, first.scope)
-        homes |= dict.fromkeys(memory.users, home) if others else {}
+    for users in _memories(stmt, least):
+        home = max(users, key=_elements)
+        homes |= dict.fromkeys(users, home) if users[1:] else {}
     body = replace_buffers(_without(stmt, homes, least), homes)
     for home in dict.fromkeys(homes.values()):
         body = Alloc(home, body)
     return body
 
 
-def _memories(stmt: Stmt, least: int) -> list[_Memory]:
-    """Memory for the large buffers, each the one that fits best of those that are free then."""
-    allocs = [s.buffer for s in _one_by_one(stmt) if isinstance(s, Alloc)]
-    used = [buffers_in(s) for s in _one_by_one(stmt) if not isinstance(s, Alloc)]
-    spans: list[tuple[int, int, int, Buffer]] = []
-    for buffer in allocs:
-        at = [n for n, found in enumerate(used) if buffer in found]
-        size = int_value(buffer.shape[0])
-        if at and size is not None and size * dt.itemsize(buffer.dtype) > least:
-            spans.append((at[0], at[-1], size, buffer))
-    kinds: dict[tuple[str, str], list[_Memory]] = {}
-    for first, last, size, buffer in sorted(spans, key=lambda span: span[:3]):
-        known = kinds.setdefault((buffer.dtype, buffer.scope), [])
-        free = [memory for memory in known if memory.last < first]
+def _memories(stmt: Stmt, least: int) -> list[list[Buffer]]:
+    """Large buffers that have one memory after the other, in order: each the one that fits best of
+    those that are free then."""
+    parts = [*_one_by_one(stmt)]
+    used = [buffers_in(s) for s in parts if not isinstance(s, Alloc)]
+    spans: list[tuple[int, int, Buffer]] = []
+    for buffer in dict.fromkeys(s.buffer for s in parts if isinstance(s, Alloc)):
+        at = [n for n, found in enumerate(used) if buffer in found]  # copies of a loop have it too
+        if at and _elements(buffer) * dt.itemsize(buffer.dtype) > least:
+            spans.append((at[0], at[-1], buffer))
+    memories: list[_Memory] = []
+    for first, last, buffer in sorted(spans, key=lambda span: span[:2]):
+        size, kind = _elements(buffer), (buffer.dtype, buffer.scope)
+        free = [m for m in memories if m.kind == kind and m.last < first]
         if free:
             memory = min(free, key=lambda m: (m.size < size, abs(m.size - size)))
         else:
-            memory = _Memory(size, last)
-            known.append(memory)
+            memory = _Memory(kind)
+            memories.append(memory)
         memory.size, memory.last = max(memory.size, size), last
         memory.users.append(buffer)
-    return [memory for known in kinds.values() for memory in known]
+    return [memory.users for memory in memories]
+
+
+def _elements(buffer: Buffer) -> int:
+    """How many a flat buffer has; 0 where that is not known."""
+    return int_value(buffer.shape[0]) or 0
 
 
 def _one_by_one(stmt: Stmt) -> Iterator[Stmt]:
