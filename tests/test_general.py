@@ -121,7 +121,7 @@ def test_forms_have_default_schedules(number):
 
 PRODUCTS = ("matmul 1000", "depthwise 384 3x3 14", "int8 matmul 1024", "bf16 matmul 1024",
             "batch matmul 12x384x384x64", "distances 1024x1024x64",
-            "min-plus 512")  # fmt: skip
+            "min-plus 512", "capsule conv 16->16 3x3 14")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
@@ -143,8 +143,8 @@ def test_forms_of_products_have_the_rule_of_the_plain_program(name):
         assert found == wanted or form.kind == "scaled" and set(found) <= set(AHEAD), form.name
 
 
-SPELLED = ("cosine 8192x256", "softmax 4096x1024", "row sum 4096x4096", "heat 3d 160",
-           "separable blur 5+5 2048")  # fmt: skip
+SPELLED = ("attention 1x12x384x64", "cosine 8192x256", "softmax 4096x1024", "row sum 4096x4096",
+           "heat 3d 160", "separable blur 5+5 2048")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SPELLED)

@@ -23,8 +23,7 @@ from schedule import Refusal
 from tensorir import DEFAULT_NUMERICS, Device, PrimFunc
 
 SURELY = 1.1
-"""How many times less an algorithm has to take than the definition: it rounds in other places, and
-their estimates are of different nests."""
+"""How many times less an algorithm of no fewer stages has to take: it is told of other nests."""
 
 
 class Chosen(NamedTuple):
@@ -84,13 +83,14 @@ def _best(
                 best = tried[n]
                 continue
         times = [_compared(each.sketch, best.sketch, constants) for each in tried]
+        stages = len(best.start.schedule.get_blocks())
+        less = [1.0 if len(c.start.schedule.get_blocks()) < stages else SURELY for c in tried]
         better = [
             (after - before, n)
             for n, (after, before) in enumerate(times)
-            if after is not None and before is not None and after * SURELY < before
+            if after is not None and before is not None and after * less[n] < before
         ]
-        if better:
-            best = tried[min(better)[1]]
+        best = tried[min(better)[1]] if better else best
     if best is None:
         again = rules_for(device).again if start.name else None
         return again(planned, start) if again else (start, None)

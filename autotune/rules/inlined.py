@@ -87,10 +87,10 @@ def inline_stages(sch: Schedule, kept: Collection[str] = (), copies: Copies = No
     """Inline the stages that are cheaper computed in place than stored; returns those of which
     that is refused, as where one expression of all would be too large.
 
-    These are elementwise stages that feed elementwise stages, and cheap ones that feed a
-    reduction which reads each of their elements about once, but for gathers that others read too.
-    Stages that a user reads in several places stay where the copies of them would be long, and so
-    do those that turn what padding reads, `kept` ones and what these read.
+    These are copies that their readers undo, elementwise stages that feed elementwise stages, and
+    cheap ones that feed a reduction which reads each of their elements about once, but for gathers
+    that others read too. Stages that a user reads in several places stay where the copies of them
+    would be long, and so do those that turn what padding reads, `kept` ones and what these read.
     """
     refused: Refused = {}
     for name in sch.get_blocks():
