@@ -389,6 +389,17 @@ def test_what_leaves_little_is_not_followed_by_others(shape, axis, tried, monkey
     assert len(made) == tried and len(lowered) <= 1
 
 
+@pytest.mark.parametrize("shape", [(2, 2677), (41, 31), (3, 21)])
+def test_scans_of_few_rows_are_made_once(shape, monkeypatch):
+    """Their rows begin within sectors: what does not copy them from there waits as often."""
+    made, make = [], MovePlan._made
+    monkeypatch.setattr(MovePlan, "_made", lambda *args: made.append(args[1]) or make(*args))
+    (plan,) = planned(program(ops.cumsum, shape)).plans
+    assert len(plan.likely) > 1 and made == [plan.likely[0]]
+    times = [plan.cycles({plan.key(name): v for name, v in p.items()}) for p in plan.likely]
+    assert times[0] <= plan.close * min(times)
+
+
 def test_scans_keep_to_what_a_device_has():
     """OpenCL promises blocks of 256 threads and 32 KiB of shared memory."""
     small = Gpu(Target.parse("opencl"))

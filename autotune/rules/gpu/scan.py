@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from autotune.rules.gpu.move import CLOSE, MovePlan, Options
+from autotune.rules.gpu.move import CLOSE, MovePlan, Options, bound_works
 from autotune.rules.group import (
     Group,
     Refused,
@@ -22,12 +22,31 @@ from autotune.rules.plan import Plan
 from schedule import Schedule, library
 from tensorir import Block, Gpu, IterKind, Mismatch, body_loads, dtype, find_algorithm, written
 
+if TYPE_CHECKING:
+    from autotune.gpu.work import Work
+
 THREADS = (256, 1024)
 ELEMENTS = (5, 9, 17)
 WARPS = (4, 8, 16)
 OF_ROWS = (32, 64, 128, 256)
 AHEAD = (8, 16, 32)
 """Steps of a recurrence that are fetched for at once."""
+
+
+class ScanPlan(MovePlan):
+    """A step of an associative scan, whose points differ in where lanes begin."""
+
+    def _settles(self, sch: Schedule) -> bool:
+        """What begins elsewhere waits as often and moves no less: it gains nothing where a kernel
+        takes as long as its bytes, or as the waits of blocks that all run at once."""
+
+        def binds(work: Work) -> bool:
+            limit = work.limit(self.gpu)
+            at_once = work.blocks <= self.gpu.multiprocessors
+            return limit == "memory" or (limit == "latency" and at_once)
+
+        works = bound_works(sch.func, self.gpu, self.base.func)
+        return super()._settles(sch) or all(map(binds, works))
 
 
 def inline_in_scans(sch: Schedule) -> Refused:
@@ -99,7 +118,7 @@ def _plan(sch: Schedule, group: Group, gpu: Gpu) -> Plan | None:
     likely = [{**point, "sectors": sectors} for sectors in (True, False)[not within :]]
     for reader in dict.fromkeys((_reader(sch, node), None)):
         stages = (first, group.block, *([reader] if reader else ()))
-        plan = MovePlan(
+        plan = ScanPlan(
             "scan", group, gpu, sch.copy(), partial(_scan, reader=reader), options, likely,
             "reassociated", stages, close=CLOSE if within else 1.0,
         )  # fmt: skip
