@@ -39,8 +39,10 @@ from autotune.tuning.batches import batch_size
 WITHIN_ROUNDS = 0.025
 """The spread of a block within its round, with the tails of Student's distribution. In 1400 rounds
 of eight programs blocks were off by 3 % (robust deviation), and by more than 10 % in 8 of 100,
-whether or not two rounds shared their process or their arrays; the same programs were 40 to 70 %
-slower for seconds, all at once."""
+whether or not two rounds shared their process or their arrays. The same programs were 3 to 70 %
+slower for seconds, all at once, while the host had the two processors on different caches of the
+third level: a cache line then takes 300 ns there and back instead of 60, and programs whose threads
+read what others wrote wait for it."""
 
 
 @dataclass(frozen=True)
