@@ -137,9 +137,25 @@ def test_a_plan_takes_the_same_whichever_plans_are_estimated_with_it():
     for rows in product((1, 2, 5), repeat=len(around)):
         sizes = {one.lane: one.tile[one.lane], **dict(zip(around, rows))}
         nests.append(replace(one, tile=tuple(sizes[n] for n in c.spatial)))
-    estimate = Estimate(c, CPU)
-    alone = [estimate.cycles([nest])[0] for nest in nests]
-    np.testing.assert_array_equal(estimate.cycles(nests), alone)
+    estimates_of_each(c, nests, CPU)
+
+
+def test_a_nest_takes_the_same_whether_or_not_others_have_terms_written_out():
+    x = te.placeholder((1, 16, 64, 64), name="x")
+    sch = Schedule(te.create_prim_func([x, ops.max_pool2d(x, 3, 2, name="out")]))
+    c = library.find_contraction(sch, "out")
+    masks = ("avx512bw", "avx512f", "fma")
+    cpu = Cpu(Target(vector_bits=512, threads=2, features=masks, l1d=32 << 10, l2=1 << 20))
+    nests = [nest for _, nest in plans(c, cpu)]
+    assert {bool(nest.flat) for nest in nests} == {False, True}
+    estimates_of_each(c, nests, cpu)
+
+
+def estimates_of_each(c, nests, cpu):
+    """The estimates of nests are those of each by itself, whichever is the first of its kind."""
+    alone = [Estimate(c, cpu).cycles([nest])[0] for nest in nests]
+    np.testing.assert_allclose(Estimate(c, cpu).cycles(nests), alone, rtol=1e-12)
+    np.testing.assert_allclose(Estimate(c, cpu).cycles(nests[::-1]), alone[::-1], rtol=1e-12)
 
 
 def test_what_is_packed_ahead_of_all_calls_costs_nothing():
