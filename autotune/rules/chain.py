@@ -10,14 +10,13 @@ block of scores fits the second-level cache of a CPU.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from math import prod
+from math import ceil, prod
 from typing import Any
 
-from autotune.choices import Choice
 from autotune.rules.ahead import asking_pays
 from autotune.rules.chain_nest import SIDE_BY_SIDE, ChainNest, tile_of
 from autotune.rules.common_reads import read_in_common
@@ -26,9 +25,7 @@ from autotune.rules.find_chain import Chain, find_chains, last_reduce
 from autotune.rules.group import Group, Refused, size
 from autotune.rules.plan import NoPlan, OpenPlan, Plan, Values, threads, tried
 from autotune.rules.stores import stores
-from autotune.rules.transposed import placing_plan
-from autotune.streams import Column
-from schedule import Schedule, library
+from schedule import Schedule, library, writers
 from tensorir import Cpu
 
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 12)
@@ -45,35 +42,18 @@ the more there are, the fewer lines of the cache are written in two parts."""
 
 @dataclass(frozen=True, eq=False)
 class ChainPlan(OpenPlan):
-    """Threads share the rows of the last stage; what a few rows need is computed with them.
-
-    `together` statistics are summed up in one loop. `after` is for the stage that takes results to
-    their place, if that is none of the chain's.
-    """
+    """Threads share the rows of the last stage; what a few rows need is computed with them, and
+    `together` statistics are summed up in one loop."""
 
     chain: Chain
     base: Schedule = field(repr=False)
     together: int
-    after: Plan | None
     name: str = "chain"
     numerics: str = "reassociated"
 
     @property
     def stages(self) -> tuple[str, ...]:
         return self.chain.stages
-
-    @cached_property
-    def choices(self) -> tuple[Choice, ...]:
-        return (*super().choices, *(() if self.after is None else self.after.choices))
-
-    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
-        after = {} if self.after is None else self.after.default(constants)
-        return super().default(constants) | after
-
-    def columns(self, rows: Sequence[Values], constants: Collection[str] = ()) -> Column:
-        own = super().columns(rows)
-        after = None if self.after is None else self.after.columns(rows, constants)
-        return own if after is None else own + after
 
     def feasible(self, values: Values) -> bool:
         rows, lanes = values.get(self.key("rows"), 1), self.chain.lanes
@@ -95,19 +75,18 @@ class ChainPlan(OpenPlan):
 
     def apply(self, sch: Schedule, values: Values) -> None:
         self._nest(sch, values)
-        if self.after is not None:
-            self.after.apply(sch, values)
 
 
 def chain_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[Plan]:
     """A plan for each chain of the program, and what is refused of others."""
     refused: Refused = {}
-    found = [
-        _plan(sch.copy(), rows, chain, cpu)
-        for chain, rows in find_chains(sch, groups, cpu, refused)
-    ]
-    none = (NoPlan(Group(name), why) for name, why in refused.items() if why)
-    return [*(tried(sch, plan) for plan in found), *none]
+    given = any(map(sch.get_consumers, {w for b in sch.func.params for w in writers(sch.state, b)}))
+    for results in (True, False)[not given :]:
+        chains = find_chains(sch, groups, cpu, refused, results)
+        found = [tried(sch, _plan(sch.copy(), rows, chain, cpu)) for chain, rows in chains]
+        if all(plan.works for plan in found):
+            break
+    return [*found, *(NoPlan(Group(name), why) for name, why in refused.items() if why)]
 
 
 def _plan(base: Schedule, sch: Schedule, chain: Chain, cpu: Cpu) -> ChainPlan:
@@ -116,7 +95,9 @@ def _plan(base: Schedule, sch: Schedule, chain: Chain, cpu: Cpu) -> ChainPlan:
     cycles = one_thread((blocks(name) for name in chain.stages), cpu)
     together = max(map(len, read_in_common(sch, chain.statistics)))
     usual = 6 if chain.products else _together(sch, chain, cpu, together)
-    sums = max(1, min(4, 3 * cpu.registers // (4 * together * _side_by_side(usual))))
+    beside = together * _side_by_side(usual)
+    hidden = ceil(cpu.costs.latency * cpu.costs.units / beside)  # more would only be added up
+    sums = max(1, min(4, hidden, 3 * cpu.registers // (4 * beside)))
     shortest = min(last_reduce(blocks(name)) for name in chain.statistics)
     widths = tuple(w for w in (lanes, 2 * lanes, 4 * lanes, 8 * lanes) if w < shortest)
     counts: tuple[int, ...] = ROWS if chain.products else TOGETHER
@@ -137,9 +118,7 @@ def _plan(base: Schedule, sch: Schedule, chain: Chain, cpu: Cpu) -> ChainPlan:
         options |= {"rows": (rows, usual), "ahead": (("rows", "results", "none"), asked)}
         options |= stores(sch, chain.last, cpu)
     options["threads"] = threads(cpu, cycles)
-    return ChainPlan(
-        Group(chain.last), cpu, options, cycles, chain, base, together, _after(sch, chain, cpu)
-    )
+    return ChainPlan(Group(chain.last), cpu, options, cycles, chain, base, together)
 
 
 def _side_by_side(rows: int) -> int:
@@ -167,12 +146,6 @@ def _shared_tile(
     best = min(zip(total * busiest, tiles, range(len(tiles))))
     apart = {block: among[int(cycles[best[2]].argmin())] for block, (cycles, among) in ways.items()}
     return best[1], apart
-
-
-def _after(sch: Schedule, chain: Chain, cpu: Cpu) -> Plan | None:
-    """The plan of the stage that takes results to their place, if there is one."""
-    users = sch.get_consumers(chain.stages[-1]) if chain.order.kept else []
-    return placing_plan(sch, str(users[0]), cpu) if users else None
 
 
 def _together(sch: Schedule, chain: Chain, cpu: Cpu, statistics: int) -> int:

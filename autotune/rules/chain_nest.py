@@ -13,8 +13,8 @@ from autotune.rules.find_chain import Chain
 from autotune.rules.group import attempt, output_store, size
 from autotune.rules.lanes import into_lanes, lanes_inside, unroll_short
 from autotune.rules.nest import finish_nest
-from schedule import LoopRef, Schedule, library
-from tensorir import Cpu, int_value
+from schedule import Schedule, library
+from tensorir import Cpu, int_value, written
 
 SIDE_BY_SIDE = 8
 """Most rows whose sums are written out side by side."""
@@ -43,10 +43,13 @@ class ChainNest:
         together = read_in_common(sch, chain.statistics)
         parts = {block: self.in_lanes(block) for block in chain.statistics}
         partial = {part for found in parts.values() for part in found}
-        shared = self.tasks()
+        results = self.results()
+        self.tasks(results)
         for block in reversed(self.stages):
             if block in writers:
                 self.tile(block, writers[block])
+            elif block in results:
+                self.take_in(block)
             elif block != self.last:
                 sch.compute_at(block, self.task)
         common = [[parts[block][0] for block in group] for group in together if len(group) > 1]
@@ -61,7 +64,7 @@ class ChainNest:
             rows = self.ahead == "rows"
             self.refused.update(ask_ahead(sch, self.stages, self.task, rows, not past))
         if self.parallel:
-            sch.parallel(shared)
+            sch.parallel(self.shared)
 
     def finish_stages(
         self, writers: Mapping[str, str], partial: Collection[str], common: Sequence[list[str]]
@@ -101,16 +104,35 @@ class ChainNest:
         self.stages[at:at] = parts
         return parts
 
-    def tasks(self) -> LoopRef:
-        """Make the loop over blocks of rows around the last stage; returns the one that threads
-        share. `task` is the innermost one."""
-        sch = self.sch
-        rows = sch.get_loops(self.last)[: len(self.chain.sizes)]
-        if self.rows > 1 or self.chain.products:
-            outer, _ = sch.split(rows[-1], [None, self.rows])
-            rows = [*rows[:-1], outer]
-        shared, self.task = library.one_loop(sch, rows)
-        return shared
+    def results(self) -> list[str]:
+        """The stages before the last that store what callers see; what else runs between these
+        goes ahead of them."""
+        sch, given = self.sch, self.sch.func.params
+        found = [n for n in self.stages[:-1] if {*written(sch.state.block(n))} & {*given}]
+        order = list(map(str, sch.get_blocks()))
+        for name in order[order.index(found[0]) : order.index(self.last)] if found else ():
+            if name not in self.stages:
+                sch.run_before(name, found[0])
+        return found
+
+    def tasks(self, results: Sequence[str]) -> None:
+        """Make the loops over blocks of rows around the last stage and `results`; threads share
+        the `shared` one of the last, `task` is the innermost one."""
+        sch, count = self.sch, len(self.chain.sizes)
+        for block in (*results, self.last):
+            rows = sch.get_loops(block)[:count]
+            if self.rows > 1 or self.chain.products:
+                outer, _ = sch.split(rows[-1], [None, self.rows])
+                rows = [*rows[:-1], outer]
+            self.shared, self.task = library.one_loop(sch, rows)
+
+    def take_in(self, block: str) -> None:
+        """Let a stage with a result of the program, which no step moves into another loop, share
+        the loops over blocks of rows with what is after it."""
+        sch, last = self.sch, self.sch.get_loops(self.last)
+        for at in range(last.index(self.shared), last.index(self.task) + 1):
+            self.task = sch.merge(sch.get_loops(block)[at], sch.get_loops(self.last)[at])
+        self.shared = sch.get_loops(self.last)[last.index(self.shared)]
 
     def tile(self, product: str, writer: str) -> None:
         """A product in register tiles of all rows of the task and `vector` columns."""

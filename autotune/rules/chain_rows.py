@@ -48,7 +48,7 @@ class RowOrder:
 class Stage(NamedTuple):
     """A stage in rows: `width` elements of each, `columns` are the variables that tell them.
 
-    tiled   whether these are one loop, of neighbours in what is stored
+    tiled   whether these are one loop, of neighbours in what is stored, the same in all rows
     turned  whether neighbours there are of different rows
     """
 

@@ -95,7 +95,7 @@ def arithmetic(block: Block) -> float:
 def operations_of(e: Expr) -> int:
     """Of one node of a value; a product that is added or subtracted is one with that."""
     if isinstance(e, Call):
-        return Cpu.call_operations
+        return 1 if e.name in Cpu.one_operation else Cpu.call_operations
     if isinstance(e, BinOp):
         fused = e.op in "+-" and any(isinstance(x, BinOp) and x.op == "*" for x in (e.a, e.b))
         return 0 if fused else 1

@@ -58,48 +58,38 @@ class Chain:
 
 
 def find_chains(
-    sch: Schedule, groups: Sequence[Group], cpu: Cpu, refused: Refused
+    sch: Schedule, groups: Sequence[Group], cpu: Cpu, refused: Refused, results: bool
 ) -> list[tuple[Chain, Schedule]]:
-    """The chains of a program, none of whose stages are in two, and the program in rows of each.
-
-    Each is as large as can be; the later ones are found first. `refused` learns of which last
-    stages the rows are refused.
-    """
+    """The chains of a program, none of whose stages are in two, and the program in rows of each:
+    as large as can be, the later ones found first. `refused` learns of which last stages the rows
+    are refused. With `results` stages whose results are those of the program too are in chains,
+    such as the mean that a norm returns."""
     taken: set[str] = set()
     found: list[tuple[Chain, Schedule]] = []
     every = sch.get_blocks()
     sums = [name for name in every if sch.state.block(name).is_reduction]
-    for name in reversed(every) if _go_back(sch, every, sums) else ():
-        if name in taken:
-            continue
-        chain = find_chain(sch, str(name), groups, cpu, refused.setdefault(str(name), {}))
-        if chain is not None:
-            found.append(chain)
-            taken.update(chain[0].stages)
+    for name in map(str, reversed(every) if _go_back(sch, every, sums) else ()):
+        if name not in taken:
+            why = refused.setdefault(name, {})
+            chain = results and find_chain(sch, name, groups, cpu, {}, results)
+            chain = chain or find_chain(sch, name, groups, cpu, why)
+            found += [chain] if chain else []
+            taken.update(chain[0].stages if chain else ())
     return found[::-1]
 
 
 def find_chain(
-    sch: Schedule, last: str, groups: Sequence[Group], cpu: Cpu, refused: dict[str, str]
-) -> tuple[Chain, Schedule] | None:
-    """The largest chain that ends in `last`, and the program in its rows; None where there is none
-    that pays."""
-    found = _largest(sch, last, groups, cpu, False, refused)
-    if found is not None and found[0].order.turned and not _pays(found[1], found[0], cpu):
-        # Rows are turned by a stage after them.
-        found = _largest(sch, last, groups, cpu, True, refused)
-    return found if found is not None and _pays(found[1], found[0], cpu) else None
-
-
-def _largest(
-    sch: Schedule, last: str, groups: Sequence[Group], cpu: Cpu, kept: bool, refused: dict[str, str]
-) -> tuple[Chain, Schedule] | None:
-    """The largest chain that ends in `last`, whether or not it pays."""
+    sch: Schedule, last: str, groups: Sequence[Group], cpu: Cpu, refused: dict[str, str],
+    results: bool = False,
+) -> tuple[Chain, Schedule] | None:  # fmt: skip
+    """The largest chain that ends in `last`, and the program in its rows; None where none pays. It
+    makes `results` of the program if it ends in neighbours, so what they share is computed once."""
     among: tuple[str, ...] | None = None
-    while (rows := find_rows(sch, last, among, kept, refused=refused)) is not None:
+    while rows := find_rows(sch, last, among, refused=refused, results=results):
         chain = _classified(rows, groups, cpu)
         if chain is None or chain.stages == rows.order.members:
-            return None if chain is None else (chain, rows.sch)
+            pays = chain and _pays(rows.sch, chain, cpu) and (rows.stages[-1].tiled or not results)
+            return (chain, rows.sch) if chain and pays else None
         among = chain.stages  # the others decide neither what rows are nor how they lie
     return None
 
@@ -149,8 +139,6 @@ def _pays(sch: Schedule, chain: Chain, cpu: Cpu) -> bool:
     fits = chain.item * chain.kept * together <= cpu.l2_bytes and prod(chain.sizes) >= cpu.threads
     if turned and chain.sizes[-1] < chain.lanes:
         return False  # no square of rows and columns
-    if chain.order.kept and not chain.products:
-        return False  # whoever turns the rows may as well compute the last stage
     return back and fits and not _better_in_parts(sch, chain, cpu)
 
 

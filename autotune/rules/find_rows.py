@@ -41,27 +41,28 @@ MORE = 1.1
 def find_rows(
     sch: Schedule, last: str, among: Collection[str] | None = None, kept: bool = False,
     one: bool = False, refused: dict[str, str] | None = None, aside: Collection[str] = (),
+    results: bool = False,
 ) -> InRows | None:  # fmt: skip
     """The program in rows of `last`, with all stages, `among` some if given, that go along with
     them; None where no reduction does, none makes a number of each row, or they cannot be put in
     order. With `kept` the result stays in rows, and another stage takes it to its place; with `one`
-    all of it is one row. `refused` learns why they cannot. Stages `aside` may need them too."""
+    all of it is one row. `refused` learns why not. Others `aside` may need them; `results` too."""
     if among is None and not may_have_rows(sch, last):
         return None
     try:
-        found = _Found(sch, last, "", among, one, aside)
+        found = _Found(sch, last, "", among, one, aside, results)
         if _fewest(found.sch, found.members[:-1]) == inf:
             return None
         text, base = "", sch
         if kept:
             base = sch.copy()
             stored_apart(base, last)
-            text = _Found(base, last, "", among, one, aside).layout(last)[0] or ""
-            found = _Found(laid_out(base, last, text), last, "", among, one, aside)
+            text = _Found(base, last, "", among, one, aside, results).layout(last)[0] or ""
+            found = _Found(laid_out(base, last, text), last, "", among, one, aside, results)
         if found.node.is_reduction and found.columns:
-            found = _Found(base, last, "local", among, one, aside)
+            found = _Found(base, last, "local", among, one, aside, results)
             if not found.is_tiled:
-                found = _Found(base, last, "global", among, one, aside)
+                found = _Found(base, last, "global", among, one, aside, results)
         if _fewest(found.sch, found.members) >= 2 * _count(found.sch, found.end, found.rows):
             return None  # which costs much less to know than to put them in order
         order, made = replace(found.order(), kept=text), sch.copy()
@@ -103,13 +104,13 @@ class _Found:
 
     def __init__(
         self, sch: Schedule, last: str, apart: str, among: Collection[str] | None, one: bool,
-        aside: Collection[str],
+        aside: Collection[str], results: bool,
     ) -> None:  # fmt: skip
         self.last, self.apart = last, apart
         self.sch = sch = sch.copy()
         self.end = end = str(sch.cache_write(last, 0, apart)) if apart else last
         self.cuts = cut_loops(sch, end, last)
-        self.found = followers(sch, end, among, one, aside)
+        self.found = followers(sch, end, among, one, aside, results)
         self.rows = frozenset() if one else shared_loops(sch, self.found)
         self.members = tuple(n for n in reversed(self.found) if self.rows <= self.found[n].loops)
         self.node, around = sch.state.block(end), sch.state.loops_around(end)
@@ -117,6 +118,7 @@ class _Found:
         self.data = {f.var: f.const_extent for f in around if f.var in self.found[end].loops}
         self.columns = [v for v, n in self.data.items() if v not in self.rows and n != 1]
         self.analyzer = sch.state.analyzer(around)
+        self.moving = {name for name, f in self.found.items() if f.moving & self.rows}
 
     @cached_property
     def turned(self) -> bool:
@@ -162,6 +164,9 @@ class _Found:
     def order(self) -> RowOrder:
         """What has to be done."""
         others = [var for var in self.data if var not in self.rows]
+        for name in (name for name, (text, _) in self.layouts.items() if text):
+            if written(self.sch.state.block(name))[0] in self.sch.func.params:
+                _refuse(name, "callers know the layout of its result")
         return RowOrder(
             self.last, self.members, self.apart, tuple(self.cuts),
             tuple(self.place[var] for var in self.ordered),
@@ -182,7 +187,8 @@ class _Found:
             if stored is None:
                 return ()
             mine = tuple(i for at in self.layouts[name][1] if isinstance(i := stored[at], Var))
-            found.append(Stage(name, width, mine, len(mine) == 1))
+            tiled = len(mine) == 1 and name not in self.moving
+            found.append(Stage(name, width, mine, tiled))
         return tuple(found)
 
     def steps(self, name: str) -> list[Step]:
@@ -228,7 +234,9 @@ class _Found:
             text = f"d{d}"
             if mine:  # one dimension for rows and columns
                 steps = [slope(at, self.ordered[n], self.analyzer) or 1 for n in mine]
-                extent = min(map(abs, steps))
+                whole, extent = extent, min(map(abs, steps))
+                if extent * prod(self.data[self.ordered[n]] or 1 for n in mine) != whole:
+                    self.moving.add(name)
                 rows.append((mine[0], d, f"d{d} // {extent}"))
                 text = f"d{d} % {extent}"
             columns.append((index, extent, d, text))

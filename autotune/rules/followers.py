@@ -32,26 +32,30 @@ class Follower(NamedTuple):
 
     places  its variables in terms of the loops of the last stage, and of others that are free there
     loops   those loops of the last stage of which each element belongs to one iteration
+    moving  loops along which other elements are needed that `places` do not tell
     """
 
     block: str
     places: Mapping[Var, Expr]
     loops: frozenset[Var]
+    moving: frozenset[Var] = frozenset()
 
 
 def followers(
     sch: Schedule, last: str, among: Collection[str] | None = None, one: bool = False,
-    aside: Collection[str] = (),
+    aside: Collection[str] = (), results: bool = False,
 ) -> dict[str, Follower]:  # fmt: skip
     """The last stage, and those before it, `among` some if given, that only it and stages `aside`
     need, directly or not, and that go along with one of its loops at least, unless all of them are
-    to be `one` row; by name, the last one first."""
-    return _Search(sch, last, aside).run(among, one)
+    to be `one` row; by name, the last one first. What they make is a result of the program
+    only if `results`."""
+    return _Search(sch, last, aside, results).run(among, one)
 
 
 class _Search:
-    def __init__(self, sch: Schedule, last: str, aside: Collection[str]) -> None:
+    def __init__(self, sch: Schedule, last: str, aside: Collection[str], results: bool) -> None:
         self.sch, self.last, self.aside = sch, last, aside
+        self.known = () if results else sch.func.params
         node, around = sch.state.block(last), sch.state.loops_around(last)
         bindings = [it.binding for it in node.spatial]
         data = {var for binding in bindings for var in variables(binding)}
@@ -82,7 +86,7 @@ class _Search:
         stored = stored_at(node)
         buffers = {store.buffer for store in stores_of(node)}
         steps = any(it.kind is IterKind.OPAQUE for it in node.iters)
-        if stored is None or steps or any(buffer in self.sch.func.params for buffer in buffers):
+        if stored is None or steps or any(buffer in self.known for buffer in buffers):
             return Follower(name, NOWHERE, frozenset())
         read = [
             tuple(self.analyzer.simplify(substitute(i, user.places)) for i in load.indices)
@@ -93,14 +97,19 @@ class _Search:
         common = frozenset.intersection(*[user.loops for user in users])
         where = {index: n for n, index in enumerate(stored)}  # a tuple would ask which are equal
         places: dict[Var, Expr] = {}
+        moving: set[Var] = set()
         for it in node.iters:
             at = {point[where[it.var]] for point in read} if it.var in where else set()
-            places[it.var] = at.pop() if len(at) == 1 else self.place(name, it, at, common)
+            place = [*at][0] if len(at) == 1 else self.place(name, it, at, common)
+            places[it.var] = place
+            moving.update(
+                *(variables(e) & common for e in at if variables(place).isdisjoint(common))
+            )
         values = list(places.values())
         kept = {v for v in common if int_value(self.extents[v]) == 1}
         others = common - kept
         kept |= {v for v in others if determines(values, v, self.extents, self.analyzer)}
-        return Follower(name, places, frozenset(kept))
+        return Follower(name, places, frozenset(kept), frozenset(moving))
 
     def ends(self, name: str) -> bool:
         """Whether a stage is a sum of which rows have elements along several axes that are not one

@@ -23,6 +23,10 @@ class Cpu:
     """Of a line of the caches."""
     call_operations: ClassVar[int] = 10
     """What a function such as exp takes, about, in operations."""
+    one_operation: ClassVar[frozenset[str]] = frozenset(
+        ("ceil", "copysign", "fabs", "floor", "rint", "trunc")
+    )
+    """The functions that processors have as they have additions."""
     page_bytes: ClassVar[int] = 4096
     """Of memory that the processor's own prefetching keeps to; lines so far apart share a set of
     the first-level cache."""

@@ -73,8 +73,16 @@ COMPILED = {
     for form in ("plain", "permuted reversed", "fused output", "unit last", "float16",
                  "symbolic batch")
 }  # fmt: skip
-APART = {f"{name}, split reduce, inputs too" for name in ("attention", "in_no_batch")}
-"""Columns of an operand in two dimensions, which cannot be packed: the first product is apart."""
+APART = {
+    f"{name}, {form}"
+    for name in ("attention", "in_no_batch")
+    for form in (
+        "split reduce, inputs too", "permuted reversed", "permuted reversed, intermediates too",
+        "permuted first last", "permuted first last, intermediates too",
+    )
+}  # fmt: skip
+"""Columns of an operand in two dimensions, which cannot be packed: the first product is apart; and
+rows of a product that are no neighbours in its result, and make no square: products are apart."""
 
 
 def first_sketch(func: PrimFunc) -> PlannedSketch:
@@ -262,18 +270,66 @@ def test_a_transpose_is_written_in_squares():
     check(func, sch)
 
 
-def test_rows_that_make_no_square_are_turned_after_a_chain_with_products():
-    q, k, v = (rows_of(1, 3, n, 8, name=x) for n, x in ((20, "q"), (24, "k"), (24, "v")))
-    func = made(q, k, v, ops.transpose(ops.attention(q, k, v), (0, 3, 2, 1), name="out"))
-    (chain,) = chains_of(func)
-    assert chain.chain.order.kept and not chain.chain.order.turned
-    check(func, scheduled(func))
+def test_where_no_square_pays_the_last_stage_is_computed_where_it_is_turned():
     x = rows_of(3, 20)
     func = made(x, ops.transpose(ops.softmax(x), name="out"))
     sch = scheduled(func)
-    assert not any(plan.chain.order.kept for plan in chains_of(func))
-    assert {"out"} in nests(sch)  # the last stage is computed where it is turned
+    assert {"out"} in nests(sch)
     check(func, sch)
+
+
+def norm_with_statistics(x):
+    mean = ops.mean(x, 1, keepdims=True)
+    spread = ops.mean(ops.square(ops.subtract(x, mean)), 1, keepdims=True)
+    scale = ops.rsqrt(ops.add(spread, 1e-5))
+    return mean, scale, ops.multiply(ops.subtract(x, mean), scale)
+
+
+def sum_and_its_norm(x):
+    total = ops.add(x, ops.exp(x))
+    return total, ops.layer_norm(total)
+
+
+def weights_and_what_they_weigh(x):
+    weights = ops.softmax(ops.matmul(x, x, transpose_b=True))
+    return weights, ops.matmul(weights, x)
+
+
+@pytest.mark.parametrize("shape", [(13, 40), (24, 17)])
+@pytest.mark.parametrize(
+    "of", [norm_with_statistics, sum_and_its_norm, weights_and_what_they_weigh]
+)
+def test_results_of_the_program_are_made_in_chains(of, shape):
+    """What a chain makes on its way may be wanted too: rows are read and written once."""
+    x = rows_of(*shape)
+    *others, last = of(x)
+    func = made(x, *others, last)
+    (chain,) = chains_of(func)
+    assert {t.name for t in (*others, last)} <= set(chain.stages) | {chain.group.block}
+    sch = scheduled(func)
+    assert len([nest for nest in nests(sch) if nest & set(chain.stages)]) == 1
+    check(func, sch)
+
+
+def test_results_laid_out_in_another_way_are_made_before_a_chain():
+    x = rows_of(12, 40)
+    total = te.compute((40, 12), lambda j, i: x[i, j] * 2.0, name="total")
+    y = te.compute((12, 40), lambda i, j: total[j, i] + x[i, j], name="y")
+    func = made(x, total, ops.softmax(y))
+    (chain,) = chains_of(func)
+    assert "total" not in chain.stages
+    check(func, scheduled(func))
+
+
+def test_products_whose_columns_move_with_rows_are_in_no_chain():
+    """Scores by distance: each row has others, some of which several rows have."""
+    q, r = rows_of(12, 8, name="q"), rows_of(24, 8, name="r")
+    k = te.reduce_axis(8, name="k")
+    by = te.compute((12, 24), lambda i, j: te.sum(q[i, k] * r[j, k], axis=k), name="by")
+    near = te.compute((12, 12), lambda i, j: by[i, j - i + 12], name="near")
+    func = made(q, r, ops.softmax(near))
+    assert all("by" not in chain.chain.products for chain in chains_of(func))
+    check(func, scheduled(func))
 
 
 def test_reading_across_rows_is_no_chain():

@@ -265,3 +265,20 @@ def test_parts_of_a_row_are_loaded_where_they_are(name, kind, lanes, n) -> None:
               for k, p in enumerate(func.params[:3])]  # fmt: skip
     np.testing.assert_array_equal(interpret(made, *inputs, n), interpret(func, *inputs, n))
     assert name == "by a number" or "[max(" not in str(made) and "[min(" not in str(made)
+
+
+@pytest.mark.parametrize("count", [2, 4, 8, 12, 16])
+@pytest.mark.parametrize("read", [16, 4])
+def test_last_terms_of_sums_are_as_wide_as_what_reads_them(count: int, read: int) -> None:
+    """A load of what a wide and a narrower store made waits for both to reach the cache."""
+    text = masked(f"""
+with alloc(T, f32[16]):
+    for j in vectorized(16):
+        T[j] = 0.0
+    for j in vectorized({count}):
+        T[j] = T[j] + A[j]
+    for i in range({16 // read}):
+        for j in vectorized({read}):
+            C[i * {read} + j] = T[i * {read} + j]
+""")
+    assert ("if ramp" in text) == (count < 16 and (count < read or count == 12))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace as replace_fields
 
 from tensorir import dtype as dt
@@ -52,13 +52,16 @@ def vectorize(
     if not loops:
         return func
     halved: set[str] = set()
+    filled: set[str] = set()
     while True:
-        run = _Vectorize(func, vector_bits, masked_bits, halved)
+        run = _Vectorize(func, vector_bits, masked_bits, halved, filled)
         result = with_body(func, run.stmt(func.body))
         mixed = run.whole & mixed_widths(result.body)
-        if not mixed:
+        waiting = _read_wider(result.body, run.narrowed) - run.begun - filled
+        if not mixed | waiting:
             break
         halved |= mixed  # a buffer of which only some accesses could be masked
+        filled |= waiting
     if not run.whole:
         return result
     attrs = {**func.attrs, WHOLE: sorted(run.whole), LOOSE: sorted(run.whole - run.kept)}
@@ -72,16 +75,21 @@ class _Vectorize:
         vector_bits: int,
         masked_bits: Collection[int],
         halved: Collection[str],
+        filled: Collection[str],
     ) -> None:
         self.analyzer = function_analyzer(func)
         self.vector_bits = vector_bits
         self.masked_bits = masked_bits
         self.params = frozenset(func.params)
-        self.halved = halved
+        self.halved, self.filled = halved, filled
         self.private: frozenset[Buffer] = frozenset()
         self.rows: Rows = func.attrs.get(ROWS, {})
         self.whole: set[str] = set()
         self.kept: set[str] = set()
+        self.narrowed: dict[str, int] = {}
+        """The lanes of the narrowest vectors in which last terms are added to a buffer."""
+        self.begun: set[str] = set()
+        """The buffers of which as narrow vectors are stored that nothing is added to."""
         self.memo: Memo = {}
 
     def stmt(self, stmt: Stmt) -> Stmt:
@@ -134,10 +142,17 @@ class _Vectorize:
     ) -> list[Stmt]:
         """The iterations from `done` on, fewer than `lanes`: masked, or in ever shorter vectors."""
         count = extent - done
-        if self.masked_bits and count & (count - 1):
+        stores = [s for s in walk(loop.body) if isinstance(s, Store)] if count else []
+        filled = any(s.buffer.name in self.filled for s in stores)
+        if self.masked_bits and (count & (count - 1) or filled):
             tail = self.masked(loop, done, loop.extent, lanes, conditions)
             if tail is not None:
                 return [tail]
+        for s in stores:
+            if any(n.buffer is s.buffer for n in loads(s.value)):
+                self.narrowed[s.buffer.name] = min(count, self.narrowed.get(s.buffer.name, count))
+            else:
+                self.begun.add(s.buffer.name)
         pieces: list[Stmt] = []
         while done < extent:
             while lanes > extent - done:
@@ -264,6 +279,19 @@ class _Vectorize:
         lane = Var(f"{lanes.var.name}_lane", lanes.var.dtype)
         body = replace_exprs(stmt, {lanes.var: lanes.base + lane})
         return For(lane, Const(lanes.count, dt.INDEX), body)
+
+
+def _read_wider(stmt: Stmt, stored: Mapping[str, int]) -> set[str]:
+    """Those of the buffers `stored` in vectors of so many lanes that others read in wider ones: a
+    load of what several stores made waits for them."""
+    reads = [
+        load for s in walk(stmt) if isinstance(s, Store) and stored
+        for load in loads(s.value) if load.buffer is not s.buffer
+    ]  # fmt: skip
+    return {
+        n.buffer.name for n in reads
+        if dt.lanes(n.dtype) > stored.get(n.buffer.name, dt.lanes(n.dtype))
+    }  # fmt: skip
 
 
 def _inside(loop: For, outer: Analyzer) -> Analyzer:
