@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from math import ceil, prod
 from typing import Any
@@ -410,8 +411,10 @@ def _plan(
                 sch, last, by=by, warps=warps, turns=turns, keep=keep, stages=order.members,
             )
             return
-        _as_in_sums(sch, last, order.members, put_in_rows(sch, order))
-        if parts > 1:
+        alone = parts > 1  # the last stage has a kernel of its own, and its own loops
+        placed = put_in_rows(sch, replace(order, joined=False) if alone else order)
+        _as_in_sums(sch, last, order.members, placed)
+        if alone:
             library.gpu.long_rows(
                 sch, last, by=ways, blocks=parts, warps=warps, stages=order.members
             )
