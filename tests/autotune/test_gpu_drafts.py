@@ -14,6 +14,7 @@ from autotune.gpu.work import Work, cycles
 from autotune.rules import choose
 from autotune.rules.gpu.draft import quickest
 from autotune.rules.gpu.move import MovePlan
+from autotune.rules.gpu.product import ProductPlan
 from tensorir import Gpu, PrimFunc, Target, TensorIRError, ops, te
 
 GPU = Gpu(Target.parse("cuda -arch=sm_90a"))
@@ -135,6 +136,17 @@ def test_of_boxes_few_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     for shape in [(3, 4, 7, 203), (5, 64, 9, 5), (3, 2, 34, 11)]:
         choose(windows("first", shape, "float32"), GPU, None)
     assert len(made) <= len(tried) // 2
+
+
+def test_of_parts_of_variables_tiles_are_made_on_axes_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As of groups of channels: of the program as it was written none are."""
+    made, make = list[Any](), ProductPlan._make
+    monkeypatch.setattr(ProductPlan, "_make", lambda *args: made.append(args[1]) or make(*args))
+    x, w = te.placeholder((2, 16, 10, 10), name="x"), te.placeholder((16, 4, 3, 3), name="w")
+    choose(te.create_prim_func([x, w, ops.conv2d(x, w, groups=4)], name="f"), GPU, None)
+    assert len(made) == 1
 
 
 def test_boxes_whose_threads_lack_registers_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:

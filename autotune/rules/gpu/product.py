@@ -171,7 +171,7 @@ class ProductPlan(FormedPlan):
         whole = all(digit.whole for n in c.spatial for digit in c.axes[n].digits)
         every = len(self.base.state.block(self.group.block).iters)  # some may have one value
         plain = whole and all(len(axis.digits) == 1 for axis in c.axes) and len(c.axes) == every
-        ends = self.works and not plain and self._asks_at_ends
+        ends = whole and not plain and self.works and self._asks_at_ends
         if whole and self.works and (plain or not (self.refused or ends)):
             return self
         moved = self.on_axes()
