@@ -412,6 +412,10 @@ SMALL = {
         program(lambda x: ops.softmax(x), (2, 3, 16, 40)), "chain",
         ("permuted reversed", "permuted first last", "permuted last first"),
     ),
+    "softmax of one row": (
+        program(lambda x: ops.softmax(x), (514,)), "chain",
+        ("split reduce, inputs too", "split reduce", "split last"),
+    ),
     "softmax of rows too long for a warp": (
         program(lambda x: ops.softmax(x), (17, 1100)), "chain", ("permuted reversed",),
     ),

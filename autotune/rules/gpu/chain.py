@@ -108,6 +108,7 @@ def _chain(sch: Schedule, last: str, groups: Sequence[Group], gpu: Gpu) -> MoveP
         partial(_plan_on_axes, sch, members, gpu),
         partial(_plan, sch, rows, gpu),
         partial(_plan_on_axes, sch, members, gpu, merged=False),
+        partial(_plan_on_axes, sch, members, gpu, one=True),
     )
     for way in ways:  # what is left where likely points are refused may take much longer
         found += [plan for plan in (way(),) if plan is not None]
@@ -183,10 +184,11 @@ def _largest(
 
 def _plan_on_axes(
     sch: Schedule, members: tuple[str, ...], gpu: Gpu, merged: bool = True,
-    results: tuple[Sequence[str], Sequence[str]] = ((), ()),
+    results: tuple[Sequence[str], Sequence[str]] = ((), ()), one: bool = False,
 ) -> MovePlan | None:  # fmt: skip
     """The plan for a chain whose stages are brought on their axes first; some `results` of it are
-    copied, and others stay aside. None where that changes nothing, or no kernel comes of it."""
+    copied, and others stay aside. With `one` it is for stages that are one row then. None where
+    that changes nothing, or no kernel comes of it."""
     copied, ends = results
 
     def prepare(sch: Schedule) -> tuple[tuple[str, ...], bool]:
@@ -197,8 +199,8 @@ def _plan_on_axes(
     if not changed and not aside:
         return None
     left = tuple(name for name in members if name in trial.get_blocks())
-    found = find_rows(trial, members[-1], left, aside=aside)
-    if found is None or found.order.members != left:
+    found = find_rows(trial, members[-1], left, one=one, aside=aside)
+    if found is None or found.order.members != left or (one and prod(found.sizes) != 1):
         return None
     return _plan(trial, found, gpu, (sch, (*members, *ends), prepare), aside)
 
