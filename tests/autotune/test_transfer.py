@@ -99,7 +99,7 @@ def test_records_of_another_size_begin_the_search():
         quick = Policy(builds=16)
         first = propose(large.space, large.state, 8, random.Random(0), quick)
         wanted = [c for c in found if large.state.features(large.space, c) is not None]
-        assert wanted and set(wanted[:2]) <= set(first)  # later ones may be far from good
+        assert wanted[0] in first  # others, which are drawn, may be too far from good to be tried
 
 
 def race_of(small, *gains, busy=0.0):

@@ -78,6 +78,7 @@ class _Finder:
         results = self.transforms_after(count)
         tiles = self.sizes(self.store.buffer.shape[self.store.buffer.ndim - count :])
         points = self.sizes(self.store.buffer.shape[:count])
+        self.need({*points} <= {4, 6}, "tiles have 4 or 6 points; of others some are left out")
         rest = self.store.indices[count : len(self.store.indices) - count]
         filter_at, period = self.filter_of(rest, image, weight)
         channel = self.channel_of(image.indices[count : image.buffer.ndim - count])
@@ -94,10 +95,8 @@ class _Finder:
         filters = next(it.extent for it in self.node.iters if it.var is rest[filter_at])
         sizes = self.sizes((image.buffer.shape[count + channel], filters))
         terms = prod(int_value(it.extent) or 0 for it in self.node.reduced)
-        self.need(
-            bool(prod(tiles) and all(sizes)) and terms > 0 and 0 not in others,
-            "it is empty; there is nothing to schedule",
-        )
+        some = bool(prod(tiles) and all(sizes)) and terms > 0 and 0 not in others
+        self.need(some, "it is empty; there is nothing to schedule")
         return Winograd(
             strips, pad, tuple(inputs), tuple(weights), self.block, tuple(results), outputs, points,
             tiles, result, self.has_channels_last(strips, channel), channel, sizes[0], filter_at,
