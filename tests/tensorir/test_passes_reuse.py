@@ -132,6 +132,31 @@ def test_stays_where_an_iteration_reads_what_others_made():
     assert not shares(WHOLE, made)
 
 
+def with_output(shape: str, index: str) -> str:
+    """ROWS with an output of another shape, its element at j_0 * 4 + j_1 of row i at `index`."""
+    return ROWS.replace("C: f32[4, 40]", f"C: f32[{shape}]").replace(
+        "C[i, j_0 * 4 + j_1]", f"C[{index}]"
+    )
+
+
+def test_rows_of_other_dimensions_are_rows():
+    """Their digits are indices of the output, or they follow each other in one dimension."""
+    e = "(j_0 * 4 + j_1)"
+    assert shares(with_output("4, 2, 20", f"i, {e} // 20, {e} % 20"))
+    assert shares(with_output("4, 5, 4, 2", f"i, {e} // 8, {e} // 2 % 4, {e} % 2"))
+    assert shares(with_output("160", f"i * 40 + {e}"))
+    assert not shares(with_output("4, 20, 2", f"i, {e} % 20, {e} // 20"))
+    assert not shares(with_output("4, 2, 20", f"i, {e} // 20, 19 - {e} % 20"))
+    longer = (LOOP, "for j_0 in range(11):")
+    split = with_output("4, 2, 20", f"i, {e} // 20, {e} % 20")
+    store = f"C[i, {e} // 20, {e} % 20]"
+    edit = (store, f"if j_0 * 4 + j_1 < 40:\n                            {store}")
+    assert shares(split, longer, edit)
+    flat = f"C[i * 40 + {e}]"
+    edit = (flat, f"if j_0 * 4 + j_1 < 40:\n                            {flat}")
+    assert shares(with_output("160", f"i * 40 + {e}"), longer, edit)
+
+
 def test_it_may_be_read_by_others_alone():
     """What nothing is made of directly is in an output of its shape that comes after."""
     text = WHOLE.replace("T[i, j] / S[0]", "S[0]")

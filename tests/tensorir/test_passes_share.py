@@ -127,6 +127,31 @@ def copies(A: f32[8], C: f32[8]):
     assert allocated(text) == ["T, f32[8]", "V, f32[8]"]
 
 
+def test_what_a_copy_in_a_loop_allocates_stays():
+    """Else it would be allocated in the memory that others share, under one name."""
+    text = """
+@prim_func
+def copies(A: f32[8], C: f32[8]):
+    for t in range(2):
+        with alloc(T, f32[8]):
+            for i in range(8):
+                T[i] = A[i]
+            for i_C in range(8):
+                C[i_C] = T[7 - i_C]
+    with alloc(T, f32[8]):
+        for j in range(8):
+            T[j] = A[7 - j]
+        for j_C in range(8):
+            C[j_C] = T[j_C]
+    with alloc(U, f32[8]):
+        for k in range(8):
+            U[k] = C[k]
+        for k_C in range(8):
+            C[k_C] = U[7 - k_C]
+"""
+    assert allocated(text) == ["T, f32[8]", "T, f32[8]", "U, f32[8]"]
+
+
 @pytest.mark.parametrize("layers", [4, 7])
 def test_a_network_takes_no_more_memory_for_more_layers(layers):
     x = te.placeholder((64, 300), name="x")

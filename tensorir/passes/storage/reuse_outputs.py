@@ -77,15 +77,26 @@ def _size(buffer: Buffer) -> int:
     return prod([size or 0 for size in sizes]) * dt.itemsize(buffer.dtype)
 
 
+_Place = tuple[int | None, Expr, int, int]
+"""Of a dimension of an output: the dimension of the intermediate whose index is added, if there is
+one; what it is added to; and which digit of it, index // a % b, where several share it: else 1, 0.
+"""
+
+
 @dataclass(frozen=True)
 class _Home:
-    """Where an element of an intermediate is in an output: for each dimension of that, the one of
-    the intermediate whose index is added, if there is one, and what it is added to."""
+    """Where an element of an intermediate is in an output."""
 
-    places: tuple[tuple[int | None, Expr], ...]
+    places: tuple[_Place, ...]
 
     def of(self, indices: Sequence[Expr]) -> tuple[Expr, ...]:
-        return tuple([low if n is None else indices[n] + low for n, low in self.places])
+        return tuple([low if n is None else self.digit(indices[n], *way) + low
+                      for n, low, *way in self.places])  # fmt: skip
+
+    @staticmethod
+    def digit(index: Expr, divisor: int, size: int) -> Expr:
+        found = index if divisor == 1 else index // divisor
+        return found % size if size else found
 
 
 def _home(alloc: Alloc, output: Buffer, around: Sequence[For], analyzer: Analyzer) -> _Home | None:
@@ -113,7 +124,7 @@ def _home(alloc: Alloc, output: Buffer, around: Sequence[For], analyzer: Analyze
     if home is None or not _fills(indices, store, alloc.buffer, analyzer):
         return None
     every = {loop.var: loop.extent for loop in around} | loops
-    if not _tells(store.indices, every, every, analyzer):
+    if not _tells(store.indices, every, every, analyzer.assuming(store.known)):
         return None
     done = all(_is_before(use, store, indices, every, analyzer) for use in others)
     return home if done else None
@@ -124,19 +135,45 @@ def _places(
 ) -> _Home | None:
     """The dimensions of the output in which those of the intermediate are, in order, the last one
     side by side."""
-    moving, found = store.inner().keys(), list[tuple[int | None, Expr]]()
+    moving, found = store.inner().keys(), list[_Place]()
     wanted = [n for n, size in enumerate(buffer.shape) if int_value(size) != 1]
-    for own in store.indices:
+    while len(found) < len(store.indices):
+        own = store.indices[len(found)]
         low = analyzer.simplify(own - indices[wanted[0]]) if wanted else own
         if wanted and not low.has_loads and variables(low).isdisjoint(moving):
-            found.append((wanted.pop(0), low))
-        elif own.has_loads or not variables(own).isdisjoint(moving):
-            return None
+            found.append((wanted.pop(0), low, 1, 0))
+        elif not own.has_loads and variables(own).isdisjoint(moving):
+            found.append((None, own, 1, 0))
+        elif wanted and (
+            digits := _digits(wanted[0], indices, len(found), store, buffer, analyzer)
+        ):
+            found += digits
+            del wanted[0]
         else:
-            found.append((None, own))
+            return None
     sizes = zip(reversed(found), reversed(store.buffer.shape))
-    dense = next((n is not None for (n, _), size in sizes if int_value(size) != 1), False)
+    dense = next((n is not None for (n, *_), size in sizes if int_value(size) != 1), False)
     return _Home(tuple(found)) if dense and not wanted else None
+
+
+def _digits(
+    n: int, indices: Sequence[Expr], first: int, store: Access, buffer: Buffer, analyzer: Analyzer
+) -> list[_Place]:
+    """The dimensions of the output from `first` on whose indices are the digits of one index of the
+    intermediate, all values of which they have; none if they are not."""
+    below, last = int_value(buffer.shape[n]) or 0, first
+    found: list[_Place] = []
+    while below > 1 and last < len(store.indices):
+        size = int_value(store.buffer.shape[last]) or 0
+        if not size or below % size:
+            return []
+        below //= size
+        found.append((n, const(0), below, size if found else 0))
+        digit = _Home.digit(indices[n], *found[-1][2:])
+        if int_value(analyzer.simplify(store.indices[last] - digit)) != 0:
+            return []
+        last += 1
+    return found if below == 1 else []
 
 
 def _fills(indices: Sequence[Expr], store: Access, buffer: Buffer, analyzer: Analyzer) -> bool:

@@ -73,11 +73,14 @@ def _memories(stmt: Stmt, least: int) -> list[list[Buffer]]:
     """Large buffers that have one memory after the other, in order: each the one that fits best of
     those that are free then."""
     parts = [*_one_by_one(stmt)]
-    used = [buffers_in(s) for s in parts if not isinstance(s, Alloc)]
+    steps = [s for s in parts if not isinstance(s, Alloc)]
+    used = [buffers_in(s) for s in steps]
+    # What copies of a loop allocate is one buffer: around statements here, and inside of others.
+    inside = {s.buffer for step in steps for s in walk(step) if isinstance(s, Alloc)}
     spans: list[tuple[int, int, Buffer]] = []
     for buffer in dict.fromkeys(s.buffer for s in parts if isinstance(s, Alloc)):
-        at = [n for n, found in enumerate(used) if buffer in found]  # copies of a loop have it too
-        if at and _elements(buffer) * dt.itemsize(buffer.dtype) > least:
+        at = [n for n, found in enumerate(used) if buffer in found]
+        if at and buffer not in inside and _elements(buffer) * dt.itemsize(buffer.dtype) > least:
             spans.append((at[0], at[-1], buffer))
     memories: list[_Memory] = []
     for first, last, buffer in sorted(spans, key=lambda span: span[:2]):
