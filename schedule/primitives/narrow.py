@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from schedule.analysis.parts_read import Part, parts_read, within
 from schedule.analysis.uses import is_output, readers
@@ -75,7 +76,10 @@ def narrow(state: State, block: str) -> tuple[State, None]:
     _readable(state, node, old)
     parts = _parts(state, node, store)
     new, users = old.with_shape(tuple(const(part.number) for part in parts)), readers(state, old)
-    less = _moved(_less(state, node, store, parts), old, new, parts, state)
+    less = _less(state, node, store, parts)
+    made = (stmt for stmt in (less.body, less.init) if isinstance(stmt, Store))
+    own = {stmt.indices: store.indices for stmt in made}  # variables, also those of one value
+    less = _moved(less, old, new, parts, state, own)
     path = state.block_path(block)
     place = path[: path.index(around[0]) + 1]
     loops, bound = fresh_loops(state.replace(place, None), less, {}, (), state.analyzer())
@@ -153,13 +157,24 @@ def _less(state: State, node: Block, store: Store, parts: Sequence[Part]) -> Blo
     return replace(less, body=map_exprs(less.body, lambda e: transform(e, decided)))
 
 
-def _moved(node: Block, old: Buffer, new: Buffer, parts: Sequence[Part], state: State) -> Block:
-    """A block that reads or writes the elements that are kept where they are now."""
+Indices = tuple[Expr, ...]
+
+
+def _moved(
+    node: Block,
+    old: Buffer,
+    new: Buffer,
+    parts: Sequence[Part],
+    state: State,
+    known: Mapping[Indices, Indices] = MappingProxyType({}),
+) -> Block:
+    """A block that reads or writes the elements that are kept where they are now; of some it is
+    known where."""
     memo: dict[Expr, Expr] = {}
     analyzer = within(state, node)
 
-    def places(indices: Sequence[Expr]) -> tuple[Expr, ...]:
-        return tuple(part.place(i, analyzer) for part, i in zip(parts, indices))
+    def places(indices: Indices) -> Indices:
+        return known.get(indices) or tuple(p.place(i, analyzer) for p, i in zip(parts, indices))
 
     def load(e: Load) -> Expr | None:
         return Load(new, places(e.indices)) if e.buffer is old else None

@@ -59,6 +59,20 @@ def test_what_is_before_is_narrowed_after(check):
     assert "1 <=" not in str(above.func) and "<= vh" not in str(above.func)
 
 
+@pytest.mark.parametrize("row", [0, 3])
+def test_one_element_of_a_dimension_is_at_a_variable(check, row):
+    """Else the stage is none that stores at its variables: it could not be computed in others."""
+    a, k = te.placeholder((5, 8, 6), name="A"), te.reduce_axis(6, name="k")
+    sums = te.compute((5, 8), lambda i, j: te.sum(a[i, j, k], axis=k), name="sums")
+    last = te.compute((8,), lambda j: sums[row, j] * 2.0, name="last")
+    sch = Schedule(te.create_prim_func([a, last], name="one_row"))
+    sch.narrow("sums")
+    block = sch.state.block("sums")
+    assert block.body.indices == block.init.indices == tuple(it.var for it in block.spatial)
+    sch.compute_at("sums", "j_last")
+    check(sch)
+
+
 def reads(rng: random.Random, n: int, m: int):
     """A stage of which others read some: steps and turns, overlapping or not, windows and rows
     that memory tells; behind conditions too."""
