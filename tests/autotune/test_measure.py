@@ -22,7 +22,6 @@ from autotune.errors import MeasureError
 from autotune.measure import (
     Measurer,
     MeasureResult,
-    MeasureSettings,
     Reference,
     draw_inputs,
     make_reference,
@@ -486,19 +485,3 @@ def test_real_kernels(tmp_path):
         assert "expected" in bad.error
         first, second = m.race([func, swapped], rounds=3, min_ms=0.1).times
         assert len(first) == len(second) == 3
-
-
-def test_settings_are_checked():
-    with pytest.raises(MeasureError, match="timeout_s must be positive, not 0"):
-        MeasureSettings(timeout_s=0)
-    with pytest.raises(MeasureError, match="prune_factor must be above 1"):
-        MeasureSettings(prune_factor=1.0)
-    with pytest.raises(MeasureError, match="min_ms must not be negative"):
-        MeasureSettings(min_ms=-1)
-
-
-def test_result_from_json():
-    data = {"status": "ok", "times": [1.0], "median": 1.0, "verdict": {"checked": True}}
-    result = MeasureResult.from_json(data)
-    assert result.times == (1.0,) and result.verdict.checked
-    assert set(result.record_fields()) <= set(result.__dataclass_fields__)

@@ -278,49 +278,6 @@ def test_where_no_square_pays_the_last_stage_is_computed_where_it_is_turned():
     check(func, sch)
 
 
-def norm_with_statistics(x):
-    mean = ops.mean(x, 1, keepdims=True)
-    spread = ops.mean(ops.square(ops.subtract(x, mean)), 1, keepdims=True)
-    scale = ops.rsqrt(ops.add(spread, 1e-5))
-    return mean, scale, ops.multiply(ops.subtract(x, mean), scale)
-
-
-def sum_and_its_norm(x):
-    total = ops.add(x, ops.exp(x))
-    return total, ops.layer_norm(total)
-
-
-def weights_and_what_they_weigh(x):
-    weights = ops.softmax(ops.matmul(x, x, transpose_b=True))
-    return weights, ops.matmul(weights, x)
-
-
-@pytest.mark.parametrize("shape", [(13, 40), (24, 17)])
-@pytest.mark.parametrize(
-    "of", [norm_with_statistics, sum_and_its_norm, weights_and_what_they_weigh]
-)
-def test_results_of_the_program_are_made_in_chains(of, shape):
-    """What a chain makes on its way may be wanted too: rows are read and written once."""
-    x = rows_of(*shape)
-    *others, last = of(x)
-    func = made(x, *others, last)
-    (chain,) = chains_of(func)
-    assert {t.name for t in (*others, last)} <= set(chain.stages) | {chain.group.block}
-    sch = scheduled(func)
-    assert len([nest for nest in nests(sch) if nest & set(chain.stages)]) == 1
-    check(func, sch)
-
-
-def test_results_laid_out_in_another_way_are_made_before_a_chain():
-    x = rows_of(12, 40)
-    total = te.compute((40, 12), lambda j, i: x[i, j] * 2.0, name="total")
-    y = te.compute((12, 40), lambda i, j: total[j, i] + x[i, j], name="y")
-    func = made(x, total, ops.softmax(y))
-    (chain,) = chains_of(func)
-    assert "total" not in chain.stages
-    check(func, scheduled(func))
-
-
 def test_products_whose_columns_move_with_rows_are_in_no_chain():
     """Scores by distance: each row has others, some of which several rows have."""
     q, r = rows_of(12, 8, name="q"), rows_of(24, 8, name="r")

@@ -16,7 +16,7 @@ from autotune.rules.gpu.move import MovePlan
 from autotune.rules.planned import PlannedSketch
 from backends import ObjectCache, build
 from benchmarks.gpus.rows import LONG_SCANS
-from schedule import Schedule, ScheduleError, library, step_memory
+from schedule import Schedule, step_memory
 from tensorir import Gpu, PrimFunc, Target, Var, ops, reference, te
 from tensorir.dtype import itemsize
 
@@ -466,40 +466,3 @@ def test_a_program_of_several_kernels_is_made_by_what_its_plans_tried(monkeypatc
     monkeypatch.setattr("autotune.gpu.count.lower", lambda *step: again.append("lower"))
     sketch.build(values)
     assert {*again} <= {"merge"}  # which is asked for when all of them are there
-
-
-def notes(sketch: PlannedSketch) -> list[str]:
-    """What it says is impossible."""
-    return [note for note in sketch.notes() if note.startswith("impossible")]
-
-
-def test_a_chain_that_is_refused_is_told(monkeypatch):
-    """All of it, where other rules take its stages, and a likely point where another is taken."""
-
-    def refuse(sch: Schedule, block: str, **options: Any) -> None:
-        raise ScheduleError("rows", block, "no room today", "", sch.state, sch.trace)
-
-    monkeypatch.setattr(library.gpu, "rows", refuse)
-    sketch = planned(program(softmax, (70, 300)))
-    assert "chain" not in names(sketch)
-    assert "impossible: the chain that ends in 'S': no room today" in notes(sketch)
-
-
-def test_a_likely_point_of_a_chain_that_is_refused_is_told():
-    def neighbours(x: Any) -> Any:
-        k = te.reduce_axis(63, name="k")
-        total = te.compute((64,), lambda i: te.sum(x[i, k] * x[i, k + 1], axis=k), name="total")
-        return te.compute((64, 64), lambda i, j: x[i, j] * total[i], name="S")
-
-    sketch = planned(program(neighbours, (64, 64)))
-    assert names(sketch) == ["chain"]
-    assert any("a likely point of the chain that ends in 'S'" in note for note in notes(sketch))
-
-
-def test_results_that_their_user_does_not_store_are_told():
-    def pairs(x: Any, w: Any) -> Any:
-        y = ops.matmul(x, w, name="product")
-        return te.compute((16, 64), lambda i, j: y[2 * i, j] + y[2 * i + 1, j], name="S")
-
-    told = notes(planned(program(pairs, (32, 64), (64, 64))))
-    assert any(note.startswith("impossible: 'product' stored by its user: block") for note in told)

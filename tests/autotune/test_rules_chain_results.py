@@ -1,0 +1,51 @@
+"""Chains that make results of the program on their way."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensorir import ops, te
+from tests.autotune.test_rules_chains import chains_of, check, made, nests, rows_of, scheduled
+
+
+def norm_with_statistics(x):
+    mean = ops.mean(x, 1, keepdims=True)
+    spread = ops.mean(ops.square(ops.subtract(x, mean)), 1, keepdims=True)
+    scale = ops.rsqrt(ops.add(spread, 1e-5))
+    return mean, scale, ops.multiply(ops.subtract(x, mean), scale)
+
+
+def sum_and_its_norm(x):
+    total = ops.add(x, ops.exp(x))
+    return total, ops.layer_norm(total)
+
+
+def weights_and_what_they_weigh(x):
+    weights = ops.softmax(ops.matmul(x, x, transpose_b=True))
+    return weights, ops.matmul(weights, x)
+
+
+@pytest.mark.parametrize("shape", [(13, 40), (24, 17)])
+@pytest.mark.parametrize(
+    "of", [norm_with_statistics, sum_and_its_norm, weights_and_what_they_weigh]
+)
+def test_results_of_the_program_are_made_in_chains(of, shape):
+    """What a chain makes on its way may be wanted too: rows are read and written once."""
+    x = rows_of(*shape)
+    *others, last = of(x)
+    func = made(x, *others, last)
+    (chain,) = chains_of(func)
+    assert {t.name for t in (*others, last)} <= set(chain.stages) | {chain.group.block}
+    sch = scheduled(func)
+    assert len([nest for nest in nests(sch) if nest & set(chain.stages)]) == 1
+    check(func, sch)
+
+
+def test_results_laid_out_in_another_way_are_made_before_a_chain():
+    x = rows_of(12, 40)
+    total = te.compute((40, 12), lambda j, i: x[i, j] * 2.0, name="total")
+    y = te.compute((12, 40), lambda i, j: total[j, i] + x[i, j], name="y")
+    func = made(x, total, ops.softmax(y))
+    (chain,) = chains_of(func)
+    assert "total" not in chain.stages
+    check(func, scheduled(func))
