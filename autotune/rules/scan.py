@@ -113,7 +113,8 @@ def _columns(block: Block, sizes: Sequence[int], cpu: Cpu) -> int:
 def lay_out_states(sch: Schedule, cpu: Cpu, taken: Collection[str] = ()) -> Refused:
     """Put the time among the axes of states where what reads them most has it, so that neither side
     goes across memory, those `taken` aside. The last scans first, since these may read what others
-    make. Returns the steps whose states stay as they are, and why."""
+    make. Sums take states in any order: those of steps in vectors stay. Returns the steps whose
+    states do against that, and why."""
     refused: Refused = {}
     for name in map(str, reversed(sch.get_blocks())):
         block = sch.state.block(name)
@@ -127,7 +128,10 @@ def lay_out_states(sch: Schedule, cpu: Cpu, taken: Collection[str] = ()) -> Refu
             continue
         reader = max(readers, key=lambda user: (not user.is_reduction, instances(user)))
         at = max(_before_time(reader, load) for load in body_loads(reader, buffer))
-        if at:
+        time = block.iters[0].var
+        rows = [n for n in body_loads(block) if n.variables > {time}]
+        beside = all(stride_in(n, time, block) != 1 for n in rows)
+        if at and not (reader.is_reduction and beside):
             axes = [f"d{n}" for n in range(len(buffer.shape))]
             moved = [*axes[1 : at + 1], "d0", *axes[at + 1 :]]
             own, text = refused.setdefault(name, {}), f"{', '.join(axes)}: {', '.join(moved)}"
@@ -168,25 +172,20 @@ def _first_rows(sch: Schedule, block: Block) -> str | None:
     """The block that makes the first rows of the scan that `block` is the elementwise step of."""
     store = output_store(block)
     kinds = [it.kind for it in block.iters]
-    if kinds[:1] != [IterKind.OPAQUE] or {*kinds[1:]} != {IterKind.SPATIAL}:
-        return None
-    if store is None or any(int_value(it.extent) is None for it in block.iters):
+    steps = kinds[:1] == [IterKind.OPAQUE] and {*kinds[1:]} == {IterKind.SPATIAL}
+    if store is None or not steps or any(int_value(it.extent) is None for it in block.iters):
         return None
     order = [str(name) for name in sch.get_blocks()]
     place = order.index(str(block.name))
     first = sch.state.block(order[place - 1]) if place else None
     made = None if first is None else output_store(first)
-    if first is None or made is None or made.buffer is not store.buffer:
-        return None
-    if [it.kind for it in first.iters] != [IterKind.SPATIAL] * len(kinds):
-        return None
-    return str(first.name)
+    same = made is not None and made.buffer is store.buffer
+    alike = first is not None and [it.kind for it in first.iters] == [IterKind.SPATIAL] * len(kinds)
+    return str(first.name) if first is not None and same and alike else None
 
 
 def _copies(reader: Block, states: Buffer) -> bool:
     """Whether a stage reads states where it stores, at its own variables in their order."""
-    store = output_store(reader)
-    own = tuple(it.var for it in reader.spatial)
-    if store is None or len(own) != len(reader.iters) or store.indices != own:
-        return False
-    return all(load.indices == own for load in body_loads(reader, states))
+    store, own = output_store(reader), tuple(it.var for it in reader.spatial)
+    mine = store is not None and len(own) == len(reader.iters) and store.indices == own
+    return mine and all(load.indices == own for load in body_loads(reader, states))

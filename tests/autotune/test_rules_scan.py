@@ -198,6 +198,32 @@ def test_states_lie_as_what_reads_them_wants(name, threads):
     np.testing.assert_allclose(build(sch)(given), expected, rtol=1e-5)
 
 
+SUMMED = {
+    "the largest": lambda x, total: ops.max(total, axis=0),
+    "sums": lambda x, total: ops.sum(total, axis=0),
+    "beside what it was made of": lambda x, total: ops.max(total - x, axis=0),
+    "of two scans": lambda x, total: ops.sum(ops.cumsum(0 - x, 0) * total, axis=0),
+}
+
+
+@pytest.mark.parametrize("name", SUMMED)
+def test_sums_of_states_leave_steps_in_vectors(name):
+    """Sums over the time take states in any order: where steps read in vectors, the time comes
+    first. It was put last, one element at a time, and what was read beside it lay across."""
+    x = te.placeholder((37, 53), name="x")
+    func = te.create_prim_func([x, SUMMED[name](x, ops.cumsum(x, 0))], name="f")
+    sch = default_schedule(func, "c -threads=1")
+    steps = [sch.state.block(n) for n in sch.get_blocks() if "step" in str(n)]
+    assert steps
+    for step in steps:
+        rows = step.iters[-1].var
+        made = [output_store(step), *body_loads(step)]
+        assert all(stride_in(access, rows, step) == 1 for access in made), step
+    given = np.random.default_rng(0).integers(-3, 4, (37, 53)).astype("float32")
+    (expected,) = reference(func, given)
+    np.testing.assert_allclose(build(sch)(given), expected, rtol=1e-5)
+
+
 def test_a_cube_of_sums():
     x = te.placeholder((5, 17, 19), name="x")
     func = te.create_prim_func([x, sums_of_sums(2, 1, 0)(x)], name="f")
