@@ -33,6 +33,7 @@ from tensorir.passes.vectors.transpose_tiles import transpose_tiles
 from tensorir.passes.vectors.unroll_registers import unroll_registers
 from tensorir.passes.vectors.vector_locals import vector_locals
 from tensorir.passes.vectors.vectorize import vectorize
+from tensorir.passes.vectors.wide_choices import wide_choices
 from tensorir.rewrite.overwrite_states import overwrite_states
 from tensorir.targets.target import LANE_BITS, Target
 
@@ -66,6 +67,7 @@ def cpu_passes(target: Target) -> list[tuple[str, Pass]]:
         ("share_memory", lambda f: share_memory(f, target.l1d_bytes)),
         ("transpose_tiles", lambda f: transpose_tiles(f, bits, masked)),
         ("narrow_integers", narrow_integers),
+        ("wide_choices", wide_choices),
         ("unroll_registers", unroll_registers),
         ("vectorize", lambda f: vectorize(f, bits, masked)),
         ("unroll", unroll),
