@@ -127,6 +127,25 @@ def test_lanes_follow_the_widest_type(statement: str, bits: int, lanes: int) -> 
     assert f", 1, {lanes})]" in text
 
 
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize(
+    "kind, by, lanes",
+    [
+        ("unrolled", "u8(k)", 64), ("unrolled", "u8(k * 2 + 1) % u8(8)", 64),
+        ("range", "u8(k)", 16), ("unrolled", "u8(k + j)", 16), ("unrolled", "S[j + k]", 16),
+    ],
+)  # fmt: skip
+def test_shifts_by_what_is_written_out_are_by_numbers(inside, kind, by, lanes) -> None:
+    """Bytes are shifted in their own lanes by a number, and by lanes in those of 32 bits."""
+    loops = [f"for k in {kind}(3):", "for j in vectorized(64):"]
+    first, second = loops[::-1] if inside else loops
+    func = parse(
+        f"@prim_func\ndef f(S: u8[67], T: u8[64, 3]):\n    {first}\n        {second}\n"
+        f"            T[j, k] = S[j] << {by}"
+    )
+    assert f"S[ramp(0, 1, {lanes})]" in body_of(simplify(unroll(vectorize(func, 512))))
+
+
 @pytest.mark.parametrize(
     "statement",
     [

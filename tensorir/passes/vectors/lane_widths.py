@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Set
 
 from tensorir import dtype as dt
-from tensorir.expr import BinOp, Cast, Const, Expr, Load, Select, Var
-from tensorir.stmt import For, Let, Store
+from tensorir.expr import BinOp, Cast, Expr, Load, Select, Var
+from tensorir.stmt import For, ForKind, Let, Store
 from tensorir.visit import children, walk
 
 DEFAULT = 32
@@ -16,12 +16,15 @@ SHIFTED = 32
 """Bits of the narrowest lanes that processors shift each by a number of its own."""
 
 
-def widest(loop: For) -> int:
+def widest(loop: For, written: Collection[Var] = ()) -> int:
     """Bits of the widest number that the body of `loop` computes with; indices do not count.
 
     Of conditions that count which differ between iterations: numbers that are compared lie in
-    vectors too, and a vector of more than a register is taken apart by the compiler.
+    vectors too, and a vector of more than a register is taken apart by the compiler. Variables of
+    loops that are `written` out, around it or inside, are numbers.
     """
+    inside = (s.var for s in walk(loop.body) if isinstance(s, For) and s.kind is ForKind.UNROLLED)
+    numbers = {*written, *inside}
     stores = [s for s in walk(loop.body) if isinstance(s, Store)]
     lets = [s for s in walk(loop.body) if isinstance(s, Let)]
     varying = {loop.var, *(s.var for s in lets)}
@@ -29,7 +32,7 @@ def widest(loop: For) -> int:
     for node, compared in _parts([*(s.value for s in stores), *(s.value for s in lets)]):
         an_index = isinstance(node, Cast) and node.dtype == dt.INDEX
         if not (compared or an_index) or _differs(node, varying):
-            widths |= _widths(node)
+            widths |= _widths(node, numbers)
     return max(widths)
 
 
@@ -49,10 +52,11 @@ def _parts(roots: Iterable[Expr]) -> Iterator[tuple[Expr, bool]]:
                 pending.append(new)
 
 
-def _widths(node: Expr) -> set[int]:
+def _widths(node: Expr, numbers: Set[Var]) -> set[int]:
     """Bits of the numbers that a load, a conversion or a shift by lanes makes."""
     if isinstance(node, BinOp) and node.op in ("<<", ">>"):
-        return set() if isinstance(node.b, Const) else {SHIFTED}
+        known = not node.b.has_loads and node.b.variables <= numbers
+        return set() if known else {SHIFTED}
     if not isinstance(node, (Load, Cast)):
         return set()
     if isinstance(node, Cast) and {node.dtype, node.a.dtype} & set(dt.STORAGE_ONLY):

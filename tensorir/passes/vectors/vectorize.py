@@ -91,9 +91,11 @@ class _Vectorize:
         self.begun: set[str] = set()
         """The buffers of which as narrow vectors are stored that nothing is added to."""
         self.memo: Memo = {}
+        self.written: frozenset[Var] = frozenset()
+        """The variables of loops around that are written out."""
 
     def stmt(self, stmt: Stmt) -> Stmt:
-        known, outside, rows = self.analyzer, self.private, self.rows
+        known, outside, rows, written = self.analyzer, self.private, self.rows, self.written
         if isinstance(stmt, If):
             self.analyzer = known.assuming(stmt.cond)
             then = self.stmt(stmt.then)
@@ -105,13 +107,15 @@ class _Vectorize:
                 result = self.loop(stmt)
                 self.analyzer = known
                 return result
+            if stmt.kind is ForKind.UNROLLED:
+                self.written |= {stmt.var}
         if isinstance(stmt, Alloc) and stmt.buffer.name not in self.halved:
             self.private |= {stmt.buffer}
             self.rows = {**rows, **used_rows(stmt, rows, self.analyzer)}
         elif isinstance(stmt, For) and stmt.kind in (ForKind.PARALLEL, ForKind.THREAD):
             self.private = frozenset()
         result = map_children(stmt, self.stmt)
-        self.analyzer, self.private, self.rows = known, outside, rows
+        self.analyzer, self.private, self.rows, self.written = known, outside, rows, written
         return seq(*result.stmts) if isinstance(result, Seq) and result is not stmt else result
 
     def loop(self, loop: For) -> Stmt:
@@ -121,7 +125,7 @@ class _Vectorize:
             return replace(loop, kind=ForKind.SERIAL)
         if extent is None:
             return self.symbolic(loop) or replace(loop, kind=ForKind.SERIAL)
-        lanes = max(2, self.vector_bits // widest(loop))
+        lanes = max(2, self.vector_bits // widest(loop, self.written))
         conditions = self.conditions(loop)
         pieces: list[Stmt] = []
         done = 0
@@ -165,7 +169,7 @@ class _Vectorize:
     def symbolic(self, loop: For) -> Stmt | None:
         """`loop` of a symbolic extent as masked vectors; None where they cannot be."""
         most = loop.annotations.get(MOST)
-        lanes = max(2, self.vector_bits // widest(loop))
+        lanes = max(2, self.vector_bits // widest(loop, self.written))
         if not self.masked_bits or most is None or most > MOST_MASKED * lanes:
             return None
         conditions = self.conditions(loop)
