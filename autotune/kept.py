@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from math import prod
 
 from autotune.device import Cpu
-from autotune.estimate.nests import SYMBOLIC
+from autotune.estimate.facts import SYMBOLIC
 from schedule import library
 from tensorir import dtype
 

@@ -9,7 +9,7 @@ from math import gcd, prod
 
 from autotune.device import Cpu
 from autotune.estimate.estimate import Estimate
-from autotune.estimate.nests import SYMBOLIC
+from autotune.estimate.facts import SYMBOLIC
 from autotune.estimate.traffic import with_requests
 from autotune.plans import grouped, has_plans, plans
 from schedule import library

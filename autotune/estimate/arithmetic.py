@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from itertools import product
 from math import prod
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from autotune.estimate.results import Results
 from autotune.streams import LINE, Column
 from schedule import library
-from tensorir import copies_of_body, dtype
+from tensorir import dtype
 
 BESIDE = 8
 """Steps of a tile that go on beside the end of the one before, where it can be; and of its
@@ -219,28 +219,7 @@ class Arithmetic(Results):
         if not along:  # all lanes are padding, or none
             return 1.0 if flat else costs.masked
         can = along == 1 and dtype.bits(self.c.operands[operand].dtype) in self.of.masked
-        known = self.decided(operand) & (can and flat)
-        return np.where(known, 1.0, costs.masked if can else costs.asked)
-
-    def decided(self, operand: int) -> npt.NDArray[np.bool_]:
-        """Whether compilers write a tile out for each way in which its lanes can reach into the
-        padding, so that what is padding is known there. Where there are too many ways to get to
-        their loop, lanes are masked; those of types that have no masks look for themselves."""
-        plan, ways = self.plan, np.ones(len(self.tile))
-        around = [each.order[: each.order.index(each.lane) + 1] for each in self.plans]
-        for n in self.c.spatial:
-            if not self.c.in_padding(n, operand):
-                continue
-            near = any(row[n] in (1, -1) for row in self.c.operands[operand].dims)
-            rest = self.of.spatial[n] % self.tile[:, n] > 0
-            ends = np.where(rest | near, 3.0, 2.0)  # else only the first tile reaches beyond
-            ways *= np.minimum(np.ceil(self.of.spatial[n] / self.task[:, n]), 3.0)
-            inside = np.minimum(np.ceil(self.task[:, n] / self.tile[:, n]), ends)
-            ways *= np.where([n in outer for outer in around], inside, 1.0)
-        body = 2 * np.prod(self.tile, axis=1) / self.tile[:, plan.lane]
-        body *= self.of.terms if plan.flat else 1
-        different, places = np.unique(body, return_inverse=True)
-        return ways <= np.array([copies_of_body(int(size)) for size in different])[places]
+        return np.where(self.decided[:, operand], 1.0, costs.masked if can else costs.asked)
 
     def loaded(self, operand: int, sizes: Column, room: Column) -> tuple[Column, Column]:
         """How often elements are loaded, or vectors of them, where terms are written out, and how
@@ -255,22 +234,29 @@ class Arithmetic(Results):
         loads = before = np.ones(len(sizes))
         outside, within = plan.around_rows(self.c)
         rows = (n for n in self.c.spatial if n != plan.lane)
-        inside: dict[int, Column | float] = {}
+        inside = _Distinct(self.c.operands[operand].dims, before)
         for n in reversed((*outside, *rows, *within)):
-            inside[n] = terms[n] if n in terms else sizes[:, n]
-            now = self.distinct(operand, inside, len(sizes))
-            loads = loads * np.where(before * each <= room, now / before, inside[n])
+            count = terms[n] if n in terms else sizes[:, n]
+            now = inside.along(n, count)
+            loads = loads * np.where(before * each <= room, now / before, count)
             before = now
         return times * loads, times * before
 
-    def distinct(self, operand: int, inside: Mapping[int, Column | float], count: int) -> Column:
-        """The different elements, or vectors, of an operand that so many values of axes read."""
-        found = np.ones(count)
-        for row in self.c.operands[operand].dims:
-            most: Column | float = 1.0
-            reach: Column | float = 1.0
-            for size, step in ((size, row[n]) for n, size in inside.items()):
-                if step:
-                    most, reach = most * size, reach + abs(step) * (size - 1)
-            found = found * np.minimum(most, reach)
-        return found
+
+class _Distinct:
+    """The different elements, or vectors, of an operand that values of axes read, inner ones first:
+    of each dimension as many as there are, or as lie within its reach."""
+
+    def __init__(self, dims: Sequence[Sequence[int | None]], one: Column) -> None:
+        self.dims, self.one = dims, one
+        self.values, self.reach, self.least = ([one] * len(dims) for _ in range(3))
+
+    def along(self, axis: int, count: Column | float) -> Column:
+        """With so many values of one more axis."""
+        for n, row in enumerate(self.dims):
+            step = row[axis]
+            if step:
+                self.values[n] = self.values[n] * count
+                self.reach[n] = self.reach[n] + abs(step) * (count - 1)
+                self.least[n] = np.minimum(self.values[n], self.reach[n])
+        return prod(self.least, start=self.one)

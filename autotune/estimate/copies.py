@@ -6,7 +6,8 @@ from math import prod
 
 import numpy as np
 
-from autotune.estimate.nests import SYMBOLIC, Alike
+from autotune.estimate.facts import SYMBOLIC
+from autotune.estimate.nests import Alike
 from autotune.streams import LINE, Column
 from tensorir import dtype
 

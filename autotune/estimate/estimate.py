@@ -7,14 +7,17 @@ switch a term off. Plans are estimated as columns of numbers, all that differ in
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from itertools import count
 
 import numpy as np
 
 from autotune.device import Cpu
 from autotune.estimate.arithmetic import Arithmetic
 from autotune.estimate.copies import Copies
-from autotune.estimate.nests import Facts, Packs, Sizes, packs_of, sizes_of
+from autotune.estimate.facts import Facts
+from autotune.estimate.nests import Packs, Sizes, packs_of, sizes_of
 from autotune.estimate.traffic import Traffic
 from autotune.streams import Column
 from schedule import library
@@ -23,8 +26,8 @@ IN_ORDER = 0.9
 """What is hidden of arithmetic and traffic beside each other, where rows are read in order."""
 
 
-_Asked = tuple[Hashable, Hashable]
-"""A kind of plans, which differ in sizes only, and what tells one of them."""
+_Asked = tuple[int, Hashable]
+"""The number of a kind of plans, which differ in sizes only, and what tells one of them."""
 
 
 class Estimate(Facts):
@@ -36,6 +39,8 @@ class Estimate(Facts):
         """Arithmetic of register tiles: plans for one tile differ in what is around it."""
         self._moved: dict[_Asked, float] = {}
         """Traffic of tiles in tasks: plans for these differ in how terms are written."""
+        self._numbers: defaultdict[Hashable, int] = defaultdict(count().__next__)
+        """Of what plans have in common: long keys are looked up once for each plan."""
         self._shared: dict[Hashable, tuple[int, ...]] = {}
         """The steps in which rows along some axes read what others of them read."""
 
@@ -45,9 +50,10 @@ class Estimate(Facts):
             return np.zeros(0)
         sizes, packs = sizes_of(self, plans), [packs_of(plan) for plan in plans]
         added = [step == 0 for step in self.c.result.strides]
+        number = self._numbers
         moving: list[_Asked] = [
-            ((added[p.lane], p.depth > 0, p.ahead, bool(p.flat)),
-             (p.lane, p.tile, p.task, p.order, p.steps, own, p.depth))
+            (number[added[p.lane], p.depth > 0, p.ahead, bool(p.flat)],
+             (number[p.lane, p.order, p.steps, own, p.depth], p.tile, p.task))
             for p, own in zip(plans, packs)
         ]  # fmt: skip
         moved = self._known(self._moved, sizes, moving, _Nests.traffic)
@@ -69,15 +75,15 @@ class Estimate(Facts):
 
     def _work(self, sizes: Sizes, packs: Sequence[Packs]) -> Column:
         """What register tiles compute, each of which is asked for once. The order of loops is none
-        of it, nor are tasks, unless it has to ask for padding; and the rows of a tile count by what
-        they share, not by their number."""
+        of it, nor are tasks, but for what they say about padding; and the rows of a tile count by
+        what they share, not by their number."""
         keys: list[_Asked] = []
-        for plan, own in zip(sizes.plans, packs):
+        for plan, own, known in zip(sizes.plans, packs, sizes.decided.tolist()):
             shared = self._shared_steps(plan) if plan.flat == "shifts" else ()
             tile = (plan.lane, plan.lanes, plan.flat, plan.depth, plan.written)
             kind = (tile, own, plan.steps, shared, plan.apart, plan.chained, plan.ahead)
-            around = (plan.order, plan.task) if plan.pad == "inline" else ()
-            keys.append((kind, (plan.tile, around)))
+            pad = tuple(known) if plan.pad == "inline" else None
+            keys.append((self._numbers[kind], (plan.tile, pad)))
         return self._known(self._tiles, sizes, keys, _Nests.work)
 
     def _known(

@@ -78,42 +78,37 @@ class Traffic(Alike):
         rooms = [room for room, _ in self.cpu.caches[:2]]  # the first cache, and those behind it
         new = np.stack([s.fresh(around, boxes, own, rooms) for s in streams], axis=1)
         fresh = np.maximum(new, 1 / counts)
-        come = np.zeros(shape)  # if boxes below stay in a cache
-        beside = np.ones((len(streams), 1, count))
-        for n, (stream, _, gapless) in enumerate(reads):
-            moved = np.array([*map(stream.moves, range(len(of.extents))), True])[around]
-            come[n] = lines[n] * before / np.where(moved, 1.0, counts)
-            come[n] *= gapless
-            beside[n] = self.beside(stream)
+        moving = np.array([[*map(s.moves, range(len(of.extents))), True] for s in streams])
+        come = lines * before / np.where(moving[:, around], 1.0, counts)  # if boxes stay in a cache
+        come *= np.stack([gapless for _, _, gapless in reads])[:, None]
+        beside = self.beside(streams)
         self.in_panels(lines[-1], come[-1], boxes)
         come[:, 0] = 0.0  # all of it is there
+        come = come * fresh
         found, held = [], lines.sum(axis=0, keepdims=True) * LINE
         for level, (size, _) in enumerate(self.cpu.caches):
             kept = stays(np.maximum(held, crowded[1]) if level == 1 else held, size)
             if inside and np.any(kept[:, -1] < 1.0):
                 return []
             kept[:, -1] = 1.0
-            missed = np.ones_like(kept)
-            np.cumprod(1 - kept[:, :-1], axis=1, out=missed[:, 1:])
-            far = 1.0 if level == 0 else beside
+            own = (_missed(kept) * kept * come[min(level, 1)]).sum(axis=1)
             if level == len(self.cpu.caches) - 1:
-                far = beside.copy()
-                far[-1] = 1.0  # what was written leaves as room is made
-            new = fresh[min(level, 1)]
-            found.append((missed * kept * come * new * far).sum(axis=(0, 1)))
+                beside[-1] = 1.0  # what was written leaves as room is made
+            found.append((own * beside if level else own).sum(axis=0))
         terms = depths - 1 - (0 if inside else len(self.plan.order))
-        return [self.again(held, crowded[0], come * fresh[0], terms), *found]
+        return [self.again(held, crowded[0], come[0], terms), *found]
 
     def again(self, held: Column, crowded: Column, come: Column, terms: int) -> Column:
         """The lines that terms find gone from the first cache though it has room for them: rows of
         a tile share its sets. One term of a tile, below so many loops, is in registers."""
         size, found = self.cpu.l1_bytes, []
         room = stays(held, size)
-        for kept in (room, np.minimum(room, stays(crowded, size, WAYS))):
+        crowds = stays(crowded, size, WAYS)
+        if not np.any(crowds[:, :terms] < room[:, :terms]):
+            return np.zeros(come.shape[-1])
+        for kept in (room, np.minimum(room, crowds)):
             kept = np.where(np.arange(kept.shape[1])[:, None] < terms, kept, 1)
-            missed = np.ones(come.shape)
-            missed[:, 1:] = np.cumprod(1 - kept[:, :-1], axis=1)
-            found.append((missed * kept * come).sum(axis=(0, 1)))
+            found.append((_missed(kept) * kept * come).sum(axis=(0, 1)))
         return np.maximum(0.0, found[1] - found[0])
 
     def read_by_each(self) -> tuple[list[int], list[Stream], npt.NDArray[np.bool_]]:
@@ -202,23 +197,30 @@ class Traffic(Alike):
             run = np.where(ends | ~goes_on, run, step * box)
         return np.where(run * stream.item >= PAGE, GAPLESS, 1.0)
 
-    def beside(self, stream: Stream) -> Column:
-        """How much longer memory takes that the rows of a tile read side by side: each is asked for
-        ahead by itself. So are the pieces that a tile reads of rows in one page, a little later."""
-        axes = [n for n in range(self.tile.shape[1]) if stream.apart(n)]
-        along = self.rows(stream) if self.added else np.prod(self.tall[:, axes], axis=1)
+    def beside(self, streams: Sequence[Stream]) -> Column:
+        """How much longer memory takes that the rows of a tile read side by side, for each stream:
+        each is asked for ahead by itself. So are the pieces that a tile reads of rows in one page,
+        a little later."""
+        along = np.stack([self.read_beside(stream) for stream in streams])
         if self.plan.ahead:  # else by the plan, where other rows use them too
             along = np.where(self.rows() == along, along, 1.0)
-        found = 1.0 + self.cpu.costs.beside * np.log2(along)
+        found: Column = 1.0 + self.cpu.costs.beside * np.log2(along)
         if self.plan.flat:
-            found += PIECES * np.log2(np.clip(self.pieces_read(stream) / along, 1.0, FOLLOWED))
+            found += PIECES * np.log2(np.clip(self.pieces_read(streams) / along, 1.0, FOLLOWED))
         return found
 
-    def pieces_read(self, stream: Stream) -> Column:
-        """The pieces of memory that a tile reads whose terms are written out."""
+    def read_beside(self, stream: Stream) -> Column:
+        """The rows of a tile that are read of a stream side by side."""
+        if self.added:
+            return self.rows(stream)
+        axes = [n for n in range(self.tile.shape[1]) if stream.apart(n)]
+        return np.prod(self.tall[:, axes], axis=1)
+
+    def pieces_read(self, streams: Sequence[Stream]) -> Column:
+        """The pieces of memory that a tile reads of each whose terms are written out."""
         box = np.tile(np.array(self.of.extents, dtype=np.float64), (len(self.tile), 1))
         box[:, list(self.c.spatial)] = np.minimum(self.tile, self.of.spatial)
-        return pieces_of([stream], box, 1).runs[0]
+        return pieces_of(streams, box, 1).runs
 
     def in_order(self) -> npt.NDArray[np.bool_]:
         """Whether what is read most is read in its order, and asked for ahead: by the plan, or by
@@ -232,6 +234,13 @@ class Traffic(Alike):
             asked = any(n == most for n, _ in self.plan.ahead)
             return np.full(len(self.tile), self.plan.depth > 0 or asked)
         return (self.rows() == self.rows(self.of.plain[most])) | bool(self.plan.ahead)
+
+
+def _missed(kept: Column) -> Column:
+    """The share of what is kept of boxes that is not in those inside of them, outermost first."""
+    found = np.ones_like(kept)
+    np.cumprod(1 - kept[:, :-1], axis=1, out=found[:, 1:])
+    return found
 
 
 def far_operands(c: library.Contraction, cpu: Cpu, times: int = 1) -> list[int]:

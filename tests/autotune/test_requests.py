@@ -10,7 +10,7 @@ import pytest
 from autotune import default_schedule
 from autotune.device import Cpu
 from autotune.estimate.estimate import Estimate
-from autotune.estimate.nests import SYMBOLIC
+from autotune.estimate.facts import SYMBOLIC
 from autotune.plans import plans
 from schedule import Schedule
 from schedule.library import NestPlan, find_contraction
