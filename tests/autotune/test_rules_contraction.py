@@ -170,9 +170,7 @@ def test_products_side_by_side_share_both_of_their_operands(name, order):
     i, j = (it.var for it in block.iters[:2])
     assert tile[i] >= 3 and tile[j] >= 3, tile
     given = np.random.default_rng(0).integers(-3, 4, (2, n, n, lanes)).astype("float32")
-    np.testing.assert_array_equal(
-        build(sch, "c -threads=1")(*given), reference(func, *given)[0]
-    )
+    np.testing.assert_array_equal(build(sch, "c -threads=1")(*given), reference(func, *given)[0])
 
 
 @pytest.mark.parametrize("threads", [2, 4])
@@ -227,3 +225,34 @@ def test_nests_of_defaults_are_made_once(name, monkeypatch):
     other = sketch.build(values | {shared: "parallel"})
     assert len(made) == 1 and len(other.trace)
     assert str(sketch.build(values).func) == str(first.func) == str(sch.func)
+
+
+def product(n, dtype="float32", rows=64, terms=2048, axis=1):
+    """A product whose second operand is read along its rows, or along its columns."""
+    x = te.placeholder((rows, terms), dtype, name="x")
+    w = te.placeholder((n, terms) if axis else (terms, n), dtype, name="w")
+    k = te.reduce_axis(terms, name="k")
+    out = te.compute(
+        (rows, n), lambda i, j: te.sum(x[i, k] * (w[j, k] if axis else w[k, j]), axis=k), name="out"
+    )
+    return te.create_prim_func([x, w, out], name="product")
+
+
+SIDE_BY_SIDE = te.placeholder((3, 128, 3072), name="a"), te.placeholder((3, 3072, 384), name="b")
+PACKED = {
+    "rows": product(768), "columns": product(768, rows=128, terms=3072, axis=0),
+    "no whole panels": product(777), "float64": product(512, "float64"),
+    "float16": product(768, "float16"), "pixels": conv(512, 1024, 7, 1),
+    "batch": te.create_prim_func([*SIDE_BY_SIDE, ops.batch_matmul(*SIDE_BY_SIDE)], name="products"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_what_is_packed_ahead_is_shared_by_threads(name):
+    """Whether panels divide it or are filled up, and however many dimensions it has."""
+    sch = default_schedule(PACKED[name], resolve("c -vector_bits=512 -threads=2"))
+    copies = [block for block in sch.get_blocks() if "global" in block]
+    assert copies
+    for block in copies:
+        kinds = [sch.state.loop(loop).kind for loop in sch.get_loops(block)]
+        assert ForKind.PARALLEL in kinds

@@ -109,16 +109,18 @@ def _finish(sch: Schedule, copier: str, row: int, parallel: bool) -> None:
     *outer, lane = [*dict.fromkeys(filter(None, reversed(loops)))][::-1]
     rows = (row and loops[row]) or (outer or [lane])[-1]
     around = [loop for loop in outer if loop != rows]
+    shared = around or outer
     if row and rows != lane:
         size = min(2 * BLOCK, 4 * BLOCK // dtype.itemsize(store_of(sch, copier).buffer.dtype))
         (block, rows), (lanes, lane) = (sch.split(loop, [None, size]) for loop in (rows, lane))
         sch.reorder(*around, lanes, block, rows, lane)
         sch.unroll(rows)
+        shared = around or [lanes]
     elif own_loops(sch, copier) != [*outer, lane]:
         sch.reorder(*outer, lane)
     sch.vectorize(lane)
-    if parallel and around:
-        sch.parallel(around[0] if len(around) == 1 else sch.fuse(*around))
+    if parallel and shared:
+        sch.parallel(shared[0] if len(shared) == 1 else sch.fuse(*shared))
 
 
 def copy_ahead(sch: Schedule, blocks: Iterable[str], parallel: bool) -> None:
@@ -212,15 +214,13 @@ def turn(sch: Schedule, row: LoopRef, lane: LoopRef, lanes: int, along_rows: boo
     if extent is None or extent > lanes:
         vector, lane = sch.split(lane, [None, lanes])
         sch.reorder(vector, row)
-    (block,) = sch.get_child_blocks(lane)
-    loops = sch.get_loops(block)
+    loops = sch.get_loops(*sch.get_child_blocks(lane))
     inside = loops[min(map(loops.index, (row, lane))) :]  # among units, which are part of no tile
     sch.reorder(*(loop for loop in inside if loop not in (row, lane)), row, lane)
     extent = sch.state.loop(row).const_extent or 0
     rest = extent % lanes
     for part in sch.partition(row, [extent - rest, rest]) if rest and rest < extent else (row,):
-        (block,) = sch.get_child_blocks(part)
-        inner = sch.get_loops(block)[-1]
+        inner = sch.get_loops(*sch.get_child_blocks(part))[-1]
         size = sch.state.loop(part).const_extent or lanes
         _, tile = sch.split(part, [None, max(1, min(size, lanes))])
         if along_rows:
