@@ -22,7 +22,7 @@ from autotune.rules.chain_nest import SIDE_BY_SIDE, ChainNest, tile_of
 from autotune.rules.common_reads import read_in_common
 from autotune.rules.effort import one_thread
 from autotune.rules.find_chain import Chain, find_chains, last_reduce
-from autotune.rules.group import Group, Refused, size
+from autotune.rules.group import Group, Refused, moved_bytes, size
 from autotune.rules.plan import NoPlan, OpenPlan, Plan, Values, threads, tried
 from autotune.rules.stores import stores
 from schedule import Schedule, library, writers
@@ -114,7 +114,8 @@ def _plan(base: Schedule, sch: Schedule, chain: Chain, cpu: Cpu) -> ChainPlan:
     else:
         fits = chain.item * usual * (chain.kept + 3 * chain.written) <= cpu.kept_bytes(2)
         pays = asking_pays([blocks(name) for name in chain.stages], cpu, chain.item)
-        asked = ("rows" if fits else "results") if pays else "none"
+        far = moved_bytes(blocks(chain.last)) > cpu.kept_bytes(3)  # a row is stored in a burst
+        asked = "rows" if pays and fits else "results" if pays or far else "none"
         options |= {"rows": (rows, usual), "ahead": (("rows", "results", "none"), asked)}
         options |= stores(sch, chain.last, cpu)
     options["threads"] = threads(cpu, cycles)

@@ -31,7 +31,7 @@ def stores(sch: Schedule, block: str, cpu: Cpu, whole: bool = True) -> Options:
 def stream_by_default(sch: Schedule, block: str, cpu: Cpu) -> bool:
     """Whether streaming a large output pays without being measured.
 
-    It does where the last cache does not hold what the stage reads and writes; where it does, the
-    next call, or what reads the output, finds it there, and writing takes half the time.
+    It does where the caches do not hold what the stage reads and writes; where they do, the next
+    call, or what reads the output, finds it there, and writing takes half the time.
     """
-    return may_stream(sch, block) and moved_bytes(sch.state.block(block)) >= cpu.l3_bytes
+    return may_stream(sch, block) and moved_bytes(sch.state.block(block)) > cpu.held_bytes

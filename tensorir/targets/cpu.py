@@ -108,6 +108,11 @@ class Cpu:
         """Bytes of the third-level cache that cores share."""
         return self.target.l3_bytes
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that the caches hold together: what leaves one of a core goes to the shared one."""
+        return self.l3_bytes + self.threads * self.l2_bytes
+
     @cached_property
     def caches(self) -> tuple[tuple[int, float], ...]:
         """Bytes of each cache of a core, and the cycles of a line from behind it."""
