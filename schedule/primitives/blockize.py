@@ -66,7 +66,7 @@ def blockize(state: State, loop: LoopRef) -> tuple[State, BlockRef]:
         require(not bound, each.name, f"loop {each.name!r} is {each.kind}", "blockize before that")
     outer = state.loops_outside(loop)
     division = _divide(state, block, chain, outer)
-    inside, around = _conditions(block, chain, division)
+    inside, around = _conditions(block, chain, outer, division)
     inner = replace(block, iters=tuple(division.inner), predicate=inside)
     body = _replace_block(node, block, inner)
     name = state.fresh_block(f"{block.name}_o")
@@ -154,16 +154,19 @@ def _base(
     return base, size
 
 
-def _conditions(block: Block, chain: list[For], division: _Division) -> tuple[Expr, Expr]:
+def _conditions(
+    block: Block, chain: list[For], outer: list[For], division: _Division
+) -> tuple[Expr, Expr]:
     """The predicates of the inner and of the outer block."""
     inner = {f.var for f in chain}
+    every = inner | {f.var for f in outer}
     inside = [binary("<", it.binding, it.extent) for it in division.inner]
     around = [binary("<", it.binding, it.extent) for it in division.outer]
     for part in conjuncts(block.predicate):
         if not variables(part) & inner:
             around.append(part)
             continue
-        said = _in_variables(part, block, division, inner)
+        said = _in_variables(part, block, division, inner, every)
         require(
             said is not None,
             chain[0].name,
@@ -174,21 +177,18 @@ def _conditions(block: Block, chain: list[For], division: _Division) -> tuple[Ex
     return _all(inside, division.within), _all(around, division.around)
 
 
-def _in_variables(part: Expr, block: Block, division: _Division, inner: set[Var]) -> Expr | None:
-    """A condition on the variables of the block, in terms of the new block's variables."""
+def _in_variables(
+    part: Expr, block: Block, division: _Division, inner: set[Var], loops: set[Var]
+) -> Expr | None:
+    """A condition on `loops` in terms of the new block's variables; None where these cannot say it,
+    as of an outer loop that none of them is bound to."""
     if not variables(part) - inner:
         return part
-    own = in_own_variables(part, block, _loops(part, block), division.around)
+    own = in_own_variables(part, block, loops, division.around)
     if own is None:
         return None
     values = {old.var: new.binding for old, new in zip(block.iters, division.inner)}
     return division.within.simplify(substitute(own, values))
-
-
-def _loops(e: Expr, block: Block) -> frozenset[Var]:
-    """The loop variables in `e`, as far as the block is bound to them."""
-    bound = frozenset[Var]().union(*(variables(it.binding) for it in block.iters))
-    return variables(e) & bound
 
 
 def _all(conditions: list[Expr], analyzer: Analyzer) -> Expr:

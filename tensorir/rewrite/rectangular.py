@@ -147,6 +147,9 @@ def _where(stmt: Stmt, condition: Expr, analyzer: Analyzer) -> Stmt:
     if isinstance(stmt, Block):
         limited = replace(stmt, predicate=all_of(stmt.predicate, condition))
         return _terms_inside(limited, analyzer)
+    if isinstance(stmt, For):
+        analyzer = analyzer.copy()
+        analyzer.bind(stmt.var, stmt.extent)
     if isinstance(stmt, (For, Seq)):
         return map_children(stmt, lambda child: _where(child, condition, analyzer))
     return If(condition, stmt)
@@ -171,7 +174,7 @@ def _terms_inside(block: Block, analyzer: Analyzer) -> Block:
     if not terms:
         return block
     made = _one_variable_each(block, analyzer)
-    loops = set[Var]().union(*(variables(it.binding) for it in made.iters))
+    loops = analyzer.facts.extents.keys()  # around it, also those that no variable is bound to
     said = [in_own_variables(part, made, loops, analyzer) for part in terms]
     sayable = [part for part in said if part is not None]
     if len(sayable) < len(terms):

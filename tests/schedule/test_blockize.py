@@ -139,6 +139,14 @@ class TestBlockize:
         sch.split("i", [None, 2])
         refused(sch.blockize, "i_1", match="runs where .* not about its variables")
 
+    def test_refuses_a_condition_on_a_loop_that_no_variable_is_bound_to(self):
+        """The loop is outside of the new block, whose body would use it."""
+        sch = Schedule(parse(TRIANGLE))
+        sch.split(sch.add_unit_loop("i"), [2, 2])
+        refused(sch.blockize, "unit_1", match="runs where unit_0 .* not about its variables")
+        sch.blockize("unit_0")
+        verify(sch.func)
+
     @pytest.mark.parametrize("name", sorted({"compute_inline", "cache_write", "rfactor", "bind"}))
     def test_other_primitives_do_not_look_inside(self, chain, name):
         sch = Schedule(chain())

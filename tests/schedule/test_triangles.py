@@ -246,6 +246,28 @@ def masked(A: f32[6, 6], S: f32[6, 6]):
 """
 
 
+@pytest.mark.parametrize("place", ["t, i", "i, t", "i, k, t"])
+@pytest.mark.parametrize("extent", ["9", "i + 1"])
+def test_conditions_on_a_loop_that_no_variable_is_bound_to(place, extent):
+    """They stay conditions of the block: what is computed uses variables of its own alone."""
+    text = ["@prim_func", "def rows(A: f32[9, 9], B: f32[9]):"]
+    order = place.split(", ")
+    for loop in order if "k" in order else [*order, "k"]:
+        runs = {"t": "2", "i": "9", "k": extent}[loop]
+        text.append(f"{'    ' * (len(text) - 1)}for {loop} in range({runs}):")
+    body = ['with block("B"):', "    vi = spatial(9, i)", "    vk = reduce(9, k)"]
+    body += ["    where(t * 9 + k < 9)", "    with init():", "        B[vi] = 0.0"]
+    body.append("    B[vi] = B[vi] + A[vi, vk]")
+    func = parse("\n".join([*text, *("    " * 4 + line for line in body)]) + "\n")
+    verify(func)
+    sch = Schedule(func)
+    verify(sch.func)
+    assert "where(t * 9" in str(sch.func)
+    (want,) = interpret(func, A)
+    np.testing.assert_array_equal(interpret(sch.func, A)[0], want)
+    np.testing.assert_array_equal(build(sch)(A), want)
+
+
 def test_an_init_does_not_pass_what_else_is_written():
     sch = Schedule(parse(MASKED))
     refused(sch.decompose_reduction, "S", "i", match="'masked' inside loop 'i' also writes it")
