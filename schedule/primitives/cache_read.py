@@ -12,7 +12,7 @@ from schedule.rewrite.caching import (
     copy_nest,
     pick,
     place_beside,
-    require_whole_before,
+    require_filled_before,
     top_statement,
 )
 from schedule.rewrite.copies_inside import copy_inside
@@ -49,7 +49,8 @@ def cache_read(
         - no block between several readers writes `buffer`
         - a block of the same outermost nest writes `buffer` only before all readers, inside of a
           loop around all of them that is no pipeline, each iteration of which reads what it wrote
-        - `buffer` is computed as a whole before the nest of its readers, or in that nest
+        - `buffer` is computed as a whole, and all of it, before the nest of its readers, or in that
+          nest
         - `scope` is one of global, shared, local
     """
     node = state.block(block)
@@ -72,7 +73,7 @@ def cache_read(
     near = [w for w in writers(state, source) if top_statement(state, w) in nests]
     if near:
         return copy_inside(state, changed, copying, source, copy, users, near), copier
-    require_whole_before(state, source, first)
+    require_filled_before(state, source, first)
     return place_beside(changed, top_statement(changed, first), copying, before=True), copier
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedule.analysis.uses import all_blocks, plain_store, read, readers, written
+from schedule.analysis.uses import all_blocks, read, readers, written
 from schedule.checks.ownership import require_sole_writer
 from schedule.errors import require
 from schedule.primitive import primitive
 from schedule.rewrite.caching import (
     check_scope,
     copy_nest,
+    fills_all,
     pick,
     place_beside,
     require_whole,
@@ -18,7 +19,7 @@ from schedule.rewrite.caching import (
 )
 from schedule.rewrite.placement import names_in
 from schedule.state import BlockRef, State, add_buffers
-from tensorir import Block, Buffer, fills, replace, replace_buffers
+from tensorir import Block, Buffer, replace, replace_buffers
 
 
 @primitive
@@ -67,7 +68,7 @@ def cache_write(
     )
     require_whole(state, target, block)
     require(
-        _stores_each(node, target) or fills(state.func, target, block),
+        fills_all(state, target, [block]),
         block,
         f"block {block!r} writes a part of {target.name!r} only, and the copy would be whole",
     )
@@ -90,16 +91,6 @@ def _require_readers(
         reads = user in later and target in read(state.block(user))
         told = f"block {user!r} does not read {target.name!r} after block {node.name!r}"
         require(reads, user, told)
-
-
-def _stores_each(node: Block, target: Buffer) -> bool:
-    """Whether a block that runs for all values of its variables stores to each element of `target`,
-    which nearly all do: at a variable for each dimension that runs over all of it."""
-    store = plain_store(node)
-    extents = {it.var: it.extent for it in node.iters}
-    return store is not None and all(
-        [extents[i] is size for i, size in zip(store.indices, target.shape)]  # type: ignore[index]
-    )
 
 
 def _redirected(state: State, blocks: Sequence[str], target: Buffer, copy: Buffer) -> State:

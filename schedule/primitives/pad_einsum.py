@@ -11,7 +11,7 @@ from schedule.primitive import primitive
 from schedule.rewrite.caching import (
     axis_variables,
     place_beside,
-    require_whole_before,
+    require_filled_before,
     top_statement,
 )
 from schedule.rewrite.placement import fresh_loops
@@ -211,7 +211,7 @@ class _Padding:
             if it is not None and it.var in self.grown:
                 inside.append(binary("<", it.var, it.extent))
             elif it is None or it.extent is not size or load.indices.count(it.var) > 1:
-                require_whole_before(self.state, load.buffer, self.node.name)
+                require_filled_before(self.state, load.buffer, self.node.name)
                 it = other
             iters.append(replace(it, extent=size))
         indices = tuple(it.var for it in iters)

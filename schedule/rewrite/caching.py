@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from schedule.analysis.uses import accesses, writers
+from schedule.analysis.uses import accesses, plain_store, writers
 from schedule.errors import require
 from schedule.rewrite.placement import conditions_of_writes, fresh_loops, names_in
 from schedule.state import State, extents, fresh, nest
@@ -24,6 +24,7 @@ from tensorir import (
     all_of,
     binary,
     const,
+    fills,
     int_value,
     is_dense,
     relax,
@@ -63,12 +64,44 @@ def require_whole_before(state: State, buffer: Buffer, reader: str) -> None:
     made = writers(state, buffer)
     if not made:
         return
+    before = _before(state, made, reader)
+    _require_all(bool(before) or buffer in state.func.params, made[0], buffer, reader)
+    _require_parts(state, buffer, before, reader)
+
+
+def require_filled_before(state: State, buffer: Buffer, reader: str) -> None:
+    """Refuse a copy of all of a buffer before the nest of `reader` where an element has no value by
+    then: a later block makes it, or none, since nobody reads it."""
+    require_whole_before(state, buffer, reader)
+    made = writers(state, buffer)
+    if not made or buffer in state.func.in_outs:
+        return
+    require(
+        fills_all(state, buffer, _before(state, made, reader)),
+        made[0],
+        f"block {made[0]!r} writes a part of {buffer.name!r} only, and the copy would be whole",
+        "reindex copies what the block reads",
+    )
+
+
+def fills_all(state: State, buffer: Buffer, names: Sequence[str]) -> bool:
+    """Whether blocks that run for all values of their variables store to each element of `buffer`:
+    nearly all do, at a variable for each dimension that runs over all of it."""
+    for name in names:
+        node = state.block(name)
+        store, extents = plain_store(node), {it.var: it.extent for it in node.iters}
+        sizes = zip(store.indices, buffer.shape) if store is not None else ()
+        if store is not None and all([extents[i] is n for i, n in sizes]):  # type: ignore[index]
+            return True
+    return fills(state.func, buffer, names)
+
+
+def _before(state: State, names: Sequence[str], reader: str) -> list[str]:
+    """Those of some blocks that are in nests before that of `reader`."""
     body = state.func.body
     nests = body.stmts if isinstance(body, Seq) else (body,)
     earlier = nests[: nests.index(top_statement(state, reader))]
-    before = [name for name in made if any([name in names_in(nest) for nest in earlier])]
-    _require_all(bool(before) or buffer in state.func.params, made[0], buffer, reader)
-    _require_parts(state, buffer, before, reader)
+    return [name for name in names if any([name in names_in(nest) for nest in earlier])]
 
 
 def _require_parts(

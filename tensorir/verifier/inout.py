@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tensorir import dtype as dt
@@ -56,15 +56,15 @@ def in_outs(func: PrimFunc) -> tuple[Buffer, ...]:
     return tuple(p for p in outputs if _needs_values(func, p, found[p]))
 
 
-def fills(func: PrimFunc, buffer: Buffer, block: str) -> bool:
-    """Whether the stores of a block reach all elements of `buffer`, as far as hulls tell.
+def fills(func: PrimFunc, buffer: Buffer, blocks: Collection[str]) -> bool:
+    """Whether the stores of some blocks reach all elements of `buffer`, as far as hulls tell.
 
     A store under a condition counts if the condition ends a range, or if there is one at the same
     place where it does not hold.
     """
     stores = []
     for a in accesses(func.body).get(buffer, ()):
-        node = next((s for s in a.path if isinstance(s, Block) and s.name == block), None)
+        node = next((s for s in a.path if isinstance(s, Block) and s.name in blocks), None)
         if node is None or not a.is_write:
             continue
         conditions = [c for c in a.conditions if not _ends_a_range(c, func)]

@@ -11,7 +11,7 @@ from refusal import refused
 from schedule import REGISTRY, Schedule, ScheduleError
 from schedule.analysis.uses import read_by_others
 from schedule.requests.candidates import candidates
-from tensorir import interpret, te, verify
+from tensorir import interpret, parse, te, verify
 
 
 def chain(rows=3, kind="float32"):
@@ -60,6 +60,67 @@ def test_whatever_is_asked_of_rolled_stages(stages):
         found = interpret(tried.func, a)[0]
         np.testing.assert_array_equal(found, expected, err_msg=f"{name}{arguments}")
     assert len(accepted) > 15
+
+
+def nests(header, *rows):
+    """A program of nests such as "T 2: T[v] = A[v]": a block, its values, and what it stores."""
+    lines = ["@prim_func", f"def parts({header}):", "    T = alloc(f32[5])"]
+    for row in rows:
+        (name, size), store = row.split(":")[0].split(), row.split(": ")[1]
+        lines += [f"    for i_{name} in range({size}):", f'        with block("{name}"):']
+        lines += [f"            v = spatial({size}, i_{name})", f"            {store}"]
+    return parse("\n".join(lines) + "\n")
+
+
+IN_PARTS = {
+    "of nobody": nests(
+        "A: f32[5], C: f32[5]",
+        *("T 3: T[v] = A[v] + 1.0", "S 3: T[v] = T[v] * 2.0", "C 5: C[v] = T[v // 2] + A[4 - v]"),
+    ),
+    "of a later one": nests(
+        "A: f32[5], C: f32[3], D: f32[5]",
+        *("T 3: T[v] = A[v] + 1.0", "C 3: C[v] = T[2 - v]", "S 2: T[v + 3] = A[v] * 2.0"),
+        "D 5: D[v] = T[4 - v]",
+    ),
+    "of several": nests(
+        "A: f32[5], C: f32[5], D: f32[5]",
+        *("T 3: T[v] = A[v] + 1.0", "S 2: T[v + 3] = A[v] * 2.0", "C 5: C[v] = T[4 - v]"),
+        *("U 2: T[v] = A[v + 1] - 1.0", "D 5: D[v] = T[v]"),
+    ),
+    "of the caller": nests(
+        "A: f32[5], X: f32[5], D: f32[3]",
+        *("T 5: T[v] = A[v]", "C 2: D[v] = X[v + 2] + T[v]", "S 3: X[v] = A[v] * 2.0"),
+        "E 1: D[v + 2] = X[v] + X[4]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IN_PARTS)
+def test_whatever_is_asked_of_what_is_written_in_parts(name):
+    """A copy of all of it read what nobody had written, or would later."""
+    func = IN_PARTS[name]
+    given = [np.arange(1, 6, dtype="float32") * (n + 1) for n in range(len(func.given))]
+    expected = interpret(func, *given)
+    accepted = set()
+    for asked, arguments in requests(Schedule(func)):
+        tried = Schedule(func)
+        try:
+            getattr(tried, asked)(*arguments)
+        except ScheduleError:
+            continue
+        accepted.add(asked)
+        verify(tried.func)
+        for found, wanted in zip(interpret(tried.func, *given), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted, err_msg=f"{asked}{arguments}")
+    assert len(accepted) > 10
+
+
+@pytest.mark.parametrize("name", ["of nobody", "of a later one"])
+def test_copy_of_what_is_written_in_parts(name):
+    sch = Schedule(IN_PARTS[name])
+    refused(sch.cache_read, "C", "T", match="writes a part of 'T' only, and the copy would be whole")
+    Schedule(IN_PARTS["of several"]).cache_read("C", "T")
+    Schedule(IN_PARTS["of the caller"]).cache_read("C", "X")
 
 
 @pytest.mark.parametrize("primitive", ["cache_read", "reindex"])
