@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from autotune.rules.group import Refused, in_scan, output_store
+from autotune.rules.group import Refused, attempt, in_scan, output_store
 from autotune.rules.inlined import join_epilogue, leave_out
 from schedule import BlockRef, Schedule, ScheduleError, library
 from tensorir import Algorithm, PrimFunc, allows, known_algorithms, variables
@@ -45,8 +44,8 @@ def _definition(func: PrimFunc) -> Start:
         store, own = output_store(block), {it.var for it in block.iters}
         if store is not None and any(variables(i) and i not in own for i in store.indices):
             if not in_scan(sch, block):
-                with suppress(ScheduleError):  # they are added to what was there
-                    sch.reindex(name, store.buffer.name, "local")
+                why, what = refused.setdefault(name, {}), f"{name!r} at its variables"
+                attempt(why, what, sch.reindex, name, store.buffer.name, "local")
     return Start("", sch, refused)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autotune.rules.group import bytes_of, moved_bytes, output_store
 from autotune.rules.plan import Options
-from schedule import Schedule
+from schedule import Schedule, writers
 from tensorir import Cpu
 
 STREAM_FROM = 1 << 20
@@ -17,7 +17,7 @@ def may_stream(sch: Schedule, block: str) -> bool:
     store = output_store(sch.state.block(block))
     if store is None or store.buffer not in sch.func.params or sch.get_consumers(block):
         return False
-    return bytes_of(store.buffer) >= STREAM_FROM
+    return bytes_of(store.buffer) >= STREAM_FROM and writers(sch.state, store.buffer) == [block]
 
 
 def stores(sch: Schedule, block: str, cpu: Cpu, whole: bool = True) -> Options:

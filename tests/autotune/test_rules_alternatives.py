@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from autotune import Database, default_schedule, tune
+from autotune import Database, default_schedule, search_space, tune
 from autotune.rules import default_candidate, default_candidates, make_space
 from autotune.rules.alternatives import first_start, with_algorithm
 from autotune.rules.generate import sketches_of
@@ -15,7 +15,7 @@ from autotune.space import Candidate
 from autotune.winograd import winograd_plans
 from backends import build, resolve
 from schedule import Schedule, Trace, library
-from tensorir import device_of, ops, reference, te
+from tensorir import device_of, ops, parse, reference, te
 from tests.brief import BRIEF
 
 TARGET = "c -vector_bits=128 -threads=2"
@@ -200,3 +200,21 @@ def test_tuples_get_two_passes_in_lanes(func, name):
     schedule = space.build(next(c for c in default_candidates(space) if c.sketch == found[0]))
     assert schedule.numerics == "algebraic" and "_rf" in str(schedule.func)
     np.testing.assert_allclose(build(schedule, TARGET)(x), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_sums_that_stay_where_they_are_stored_are_told_of():
+    """They are added to what the caller gave, elsewhere than at a variable."""
+    func = parse(
+        """
+@prim_func
+def apart(A: f32[40, 70], C: f32[80]):
+    for i, k in grid(40, 70):
+        with block("C"):
+            vi = spatial(40, i)
+            vk = reduce(70, k)
+            C[vi * 2] = C[vi * 2] + A[vi, vk]
+"""
+    )
+    told = first_start(func, "reassociated").refused["C"]
+    assert told == {"'C' at its variables": "block 'C' updates what is in 'C' before"}
+    assert "'C' at its variables: block 'C' updates" in str(search_space(func, TARGET).describe())

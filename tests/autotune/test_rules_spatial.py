@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule, search_space
+from autotune.rules.stores import may_stream
 from backends import build, source_text
-from schedule import Refusal
-from tensorir import ForKind, IterKind, dtype, reference, te
+from schedule import Refusal, Schedule
+from tensorir import ForKind, IterKind, dtype, ops, reference, te
 
 TARGET = "c -march=sapphirerapids -threads=1"
 
@@ -181,3 +182,17 @@ def test_sums_are_not_written_past_the_caches(monkeypatch, target):
             space.build(candidate)
         except Refusal as error:
             assert "stream" not in error.headline
+
+
+@pytest.mark.filterwarnings("error::UserWarning")  # that another plan is taken
+@pytest.mark.parametrize("scan", [ops.cumsum, ops.cumprod])
+def test_what_several_stages_write_is_not_written_past_the_caches(monkeypatch, scan):
+    """First rows and steps of a scan: `stream` refuses what a second block writes too."""
+    monkeypatch.setattr("autotune.rules.stores.STREAM_FROM", 1)
+    a = te.placeholder((40, 64), name="a")
+    func = te.create_prim_func([a, scan(a, axis=0)])
+    sch = Schedule(func)
+    assert len(sch.get_blocks()) == 2
+    assert not any(may_stream(sch, name) for name in sch.get_blocks())
+    assert may_stream(Schedule(te.create_prim_func([a, ops.relu(a)])), "relu")
+    assert not default_schedule(func, "c -march=haswell -l3=4096").func.attrs.get("stream")

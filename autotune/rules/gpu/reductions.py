@@ -227,7 +227,7 @@ def _whole(sch: Schedule, group: Group) -> int:
     block = sch.state.block(group.block)
     near = [it for it in block.iters if it.kind is IterKind.SPATIAL and _is_near(block, it.var)]
     columns = (int_value(near[-1].extent) or 0) if near else 0
-    with suppress(library.NoContraction):
+    with suppress(library.NoContraction):  # those of a variable then
         c = library.find_contraction(sch, group.block)
         along = {n for o in c.operands for n, step in enumerate(o.strides) if step == 1}
         columns = max((c.axes[n].extent or 0 for n in along & {*c.spatial}), default=columns)
