@@ -70,11 +70,12 @@ class Stream:
         own: neighbours are in the same lines, and windows overlap, where these stay in a cache of
         so many bytes, the first one or the second, a row of the answer for each: rows at distances
         of large powers of two share few of its ways."""
-        found = np.ones((len(rooms), *axes.shape))
+        shape = len(rooms), *axes.shape
         if self.panel is not None:
-            return found
+            return np.ones(shape)
         steps = np.array([*(abs(step or 0) for step in self.strides), 0], dtype=np.float64)
-        near = np.minimum(1.0, steps[axes] * sizes * self.item / LINE)
+        moved = (steps * self.item / LINE)[axes]
+        near = np.where(moved > 0, np.minimum(1.0, moved * sizes), 1.0)
         for row in self.dims:
             if sum(step != 0 for step in row) > 1:
                 alone = [sum(bool(other[n]) for other in self.dims) == 1 for n in range(len(row))]
@@ -82,20 +83,21 @@ class Stream:
                 beyond = np.array([*own, 0], dtype=np.float64)[axes]
                 reach = 1 + sum(abs(s) * (boxes[..., n] - 1) for n, s in enumerate(row) if s)
                 near = np.where(beyond > 0, np.minimum(near, beyond * sizes / reach), near)
+        found = np.empty(shape)
         found[:] = near
         for n, step in enumerate(self.strides):
             if step and abs(step) * self.item >= LINE:
-                others = axes != n
+                longest = boxes[..., n].max()
                 for level, room in enumerate(rooms):
                     most = self.rows_in(room, level, abs(step))
-                    found[level][others & (boxes[..., n] > most)] = 1.0
-        moved = np.array([*(step not in (0, None) for step in self.strides), False])[axes]
-        return np.where(moved, found, 1.0)
+                    if longest > most:
+                        found[level][(axes != n) & (boxes[..., n] > most)] = 1.0
+        return found
 
     def rows_in(self, room: int, level: int, step: int) -> float:
         """How many rows so many elements apart the first or the second cache can hold."""
         if level:
-            return float(self.places(step)[level, 0]) * room / WAY
+            return self.places(step)[level] * room / WAY
         return SETS // gcd(SETS, step * self.item // LINE) * (room // PAGE)
 
     def apart(self, axis: int) -> bool:
@@ -125,16 +127,16 @@ class Stream:
                 found.append((far, far if panel is None else far * panel, size))
         return sorted(found, key=lambda item: item[0])
 
-    def places(self, step: float) -> Column:
+    def places(self, step: float) -> tuple[float, float]:
         """The places in a way of the first and of the second cache that elements so far apart begin
         at."""
         if self.panel is not None:
-            return np.array([[PAGE], [WAY]])
+            return float(PAGE), float(WAY)
         apart = int(step) * self.item
         near = PAGE // gcd(PAGE, apart)
         pages_lie_anywhere = self.bytes < HUGE
         far = near * (WAY // PAGE) if pages_lie_anywhere else WAY // gcd(WAY, apart)
-        return np.array([[near], [far]])
+        return float(near), float(far)
 
 
 class Pieces:
@@ -166,38 +168,64 @@ def pieces_of(streams: Sequence[Stream], boxes: Column, depths: int) -> Pieces:
     """What boxes are in memory for each stream: of so many values of each axis, a row for each box,
     `depths` of each plan. All streams go together, step by step: one that has no more steps is as
     one of which there is a single neighbour."""
-    box = np.ascontiguousarray(boxes.T)
-    steps = [stream.steps(box, depths) for stream in streams]
-    shape = len(streams), len(boxes)
-    common = np.ones((2, len(streams), 1))
-    for n, (stream, own) in enumerate(zip(streams, steps)):
-        moved = (int(step) for step, _, size in own if stream.panel is None or np.any(size > 1))
-        common[:, n] = stream.places(gcd(*moved))
-    run, runs, places = np.ones(shape), np.ones(shape), np.ones((2, *shape))
-    pitch, count = np.ones(shape), np.ones(shape)  # of the runs along the last axis
-    item = np.array([[stream.item] for stream in streams])
-    for n, own in enumerate(steps):
+    box, shape, steps, common = boxes.T.copy(), (len(streams), len(boxes)), [], []
+    first = np.ones(shape)
+    for n, stream in enumerate(streams):
+        own = stream.steps(box, depths)
+        common.append(stream.places(gcd(*(int(step) for step, _, _ in own))))
         if own and own[0][0] == 1:  # neighbours are a run, whatever their number
-            run[n] = np.maximum(run[n], own.pop(0)[2])
-    for at in range(max(map(len, steps), default=0)):
-        apart, size, most = np.ones(shape), np.ones(shape), np.ones((2, len(streams), 1))
-        for n, own in enumerate(steps):
-            if at < len(own):
-                step, apart[n], size[n] = own[at]
-                most[:, n] = streams[n].places(step)
-        joined, several = apart <= run, size > 1
-        on = joined | ((apart <= LINE / 4 / item) & (runs == 1))
-        longer = np.where(joined, run + apart * (size - 1), apart * size)
-        pitches = apart / pitch
-        again = (count > 1) & (pitches <= count) & (pitches == np.floor(pitches))
+            first[n] = np.maximum(1.0, own.pop(0)[2])
+        steps.append(own)
+    order = sorted(range(len(streams)), key=lambda n: -len(steps[n]))
+    run, runs, places = first[order], np.ones(shape), np.ones((2, *shape))
+    pitch, count = np.ones(shape), np.ones(shape)  # of the runs along the last axis
+    close = np.array([[LINE / 4 / streams[n].item] for n in order])
+    for at in range(len(steps[order[0]]) if order else 0):
+        live = [n for n in order if at < len(steps[n])]  # the others are at their end
+        some = slice(len(live))
+        _further(
+            [steps[n][at] for n in live],
+            _by_stream([streams[n].places(steps[n][at][0]) for n in live]),
+            close[some], run[some], runs[some], places[:, some], pitch[some], count[some],
+        )  # fmt: skip
+    back = np.argsort(order)
+    item = np.array([[stream.item] for stream in streams])
+    found = np.minimum(places[:, back], _by_stream(common))
+    return Pieces(item, run[back], runs[back], found)
+
+
+def _further(
+    steps: Sequence[tuple[float, Column | float, Column]], most: Column, close: Column, run: Column,
+    runs: Column, places: Column, pitch: Column, count: Column,
+) -> None:  # fmt: skip
+    """One more step for each of some streams: runs become longer if it is next to them, or as
+    `close` where there is one, or there are more of them, at `most` so many places."""
+    apart, size = np.empty_like(run), np.empty_like(run)
+    for n, own in enumerate(steps):
+        _, apart[n], size[n] = own
+    joined, several = apart <= run, size > 1
+    on = joined | ((apart <= close) & (runs == 1))
+    longer = np.where(joined, run + apart * (size - 1), apart * size)
+    pitches = apart / pitch
+    again = (count > 1) & (pitches <= count)
+    reach = more = size
+    if np.any(again):
+        again &= pitches == np.floor(pitches)
         reach = np.where(again, count + pitches * (size - 1), size)  # windows overlap
         more = np.where(again, reach / count, size)
-        places = np.where(on, places, places * np.minimum(more, most))
-        same = on | ~several
-        runs = np.where(same, runs, runs * more)
-        pitch, count = np.where(same | again, pitch, apart), np.where(same, count, reach)
-        run = np.where(on & several, longer, run)
-    return Pieces(item, run, runs, np.minimum(places, common))
+    more = np.where(on, 1.0, more)
+    places *= np.minimum(more, most)
+    runs *= more
+    on &= several
+    np.copyto(run, longer, where=on)
+    others = several > on
+    np.copyto(count, reach, where=others)
+    np.copyto(pitch, apart, where=others > again)
+
+
+def _by_stream(places: Sequence[tuple[float, float]]) -> Column:
+    """A number for each cache and stream, whatever the box."""
+    return np.array(places).T[..., None]
 
 
 def stays(used: Column, room: int, fill: float = FILL) -> Column:

@@ -42,7 +42,7 @@ class Traffic(Alike):
         places, streams, used = self.read_by_each()
         axes, times = self.loops()
         factors = np.ones((len(axes) + 1, len(self.tile), len(self.of.extents)))
-        np.put_along_axis(factors[:-1], axes[..., None], times[..., None], axis=2)
+        factors[_at(axes)] = times
         boxes = np.cumprod(factors[::-1], axis=0)[::-1]  # below so many loops
         boxes = np.minimum(boxes, self.of.extents)  # tiles reach beyond the end of an axis
         gapless = [self.gapless(n, stream, axes, times) for n, stream in zip(places, streams)]
@@ -74,14 +74,15 @@ class Traffic(Alike):
         counts = np.concatenate([np.ones((1, count)), times])
         before = np.cumprod(counts, axis=0)
         around = np.concatenate([np.full((1, count), -1), axes])
-        own = np.take_along_axis(boxes, around[..., None], axis=2)[..., 0]
+        own = boxes[_at(around)]
         rooms = [room for room, _ in self.cpu.caches[:2]]  # the first cache, and those behind it
         new = np.stack([s.fresh(around, boxes, own, rooms) for s in streams], axis=1)
         fresh = np.maximum(new, 1 / counts)
         moving = np.array([[*map(s.moves, range(len(of.extents))), True] for s in streams])
         come = lines * before / np.where(moving[:, around], 1.0, counts)  # if boxes stay in a cache
         come *= np.stack([gapless for _, _, gapless in reads])[:, None]
-        beside = self.beside(streams)
+        tile = 2 * len(self.plan.order)  # below so many loops, or more of sums that wait
+        beside = self.beside(streams, pieces.runs.reshape(shape)[:, tile])
         self.in_panels(lines[-1], come[-1], boxes)
         come[:, 0] = 0.0  # all of it is there
         come = come * fresh
@@ -151,7 +152,7 @@ class Traffic(Alike):
             terms[:, places] = np.array(first.steps)[:, None]
         sizes = [of.spatial / self.task, self.task / self.tile, np.minimum(self.tile, of.spatial)]
         tasks, tiles_, inside = (
-            np.take_along_axis(np.ceil(size).T, order, axis=0) for size, order in zip(sizes, axes)
+            np.ceil(size)[np.arange(count), order] for size, order in zip(sizes, axes)
         )
         steps = np.array(of.steps)[terms]
         middle, numbers = [axes[1], terms], [tiles_, steps]
@@ -197,16 +198,16 @@ class Traffic(Alike):
             run = np.where(ends | ~goes_on, run, step * box)
         return np.where(run * stream.item >= PAGE, GAPLESS, 1.0)
 
-    def beside(self, streams: Sequence[Stream]) -> Column:
+    def beside(self, streams: Sequence[Stream], pieces: Column) -> Column:
         """How much longer memory takes that the rows of a tile read side by side, for each stream:
-        each is asked for ahead by itself. So are the pieces that a tile reads of rows in one page,
-        a little later."""
+        each is asked for ahead by itself. So are the `pieces` that a tile reads of rows in one page
+        where its terms are written out, a little later."""
         along = np.stack([self.read_beside(stream) for stream in streams])
         if self.plan.ahead:  # else by the plan, where other rows use them too
             along = np.where(self.rows() == along, along, 1.0)
         found: Column = 1.0 + self.cpu.costs.beside * np.log2(along)
         if self.plan.flat:
-            found += PIECES * np.log2(np.clip(self.pieces_read(streams) / along, 1.0, FOLLOWED))
+            found += PIECES * np.log2(np.clip(pieces / along, 1.0, FOLLOWED))
         return found
 
     def read_beside(self, stream: Stream) -> Column:
@@ -215,12 +216,6 @@ class Traffic(Alike):
             return self.rows(stream)
         axes = [n for n in range(self.tile.shape[1]) if stream.apart(n)]
         return np.prod(self.tall[:, axes], axis=1)
-
-    def pieces_read(self, streams: Sequence[Stream]) -> Column:
-        """The pieces of memory that a tile reads of each whose terms are written out."""
-        box = np.tile(np.array(self.of.extents, dtype=np.float64), (len(self.tile), 1))
-        box[:, list(self.c.spatial)] = np.minimum(self.tile, self.of.spatial)
-        return pieces_of(streams, box, 1).runs
 
     def in_order(self) -> npt.NDArray[np.bool_]:
         """Whether what is read most is read in its order, and asked for ahead: by the plan, or by
@@ -234,6 +229,12 @@ class Traffic(Alike):
             asked = any(n == most for n, _ in self.plan.ahead)
             return np.full(len(self.tile), self.plan.depth > 0 or asked)
         return (self.rows() == self.rows(self.of.plain[most])) | bool(self.plan.ahead)
+
+
+def _at(axes: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], ...]:
+    """Indices of the value of an axis in rows of values of all, for each depth and plan."""
+    depths, plans = axes.shape
+    return np.arange(depths)[:, None], np.arange(plans), axes
 
 
 def _missed(kept: Column) -> Column:
