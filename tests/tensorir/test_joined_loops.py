@@ -19,7 +19,7 @@ from tensorir.func import PrimFunc
 from tensorir.passes.facts.joined import joined_indices, joined_loops
 from tensorir.stmt import Block, For, Stmt
 from tensorir.text.parser import parse
-from tensorir.visit import walk
+from tensorir.visit import substitute, walk
 
 COPY = """
 def f(A: f32[n, 4096], B: f32[n]):
@@ -138,7 +138,7 @@ def places(indices: tuple[Expr, ...], cond: Expr, extents: Mapping[Var, Expr]) -
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_same_places_are_reached(seed: int) -> None:
-    """Of numbers whose last part is what is left of a thread, too."""
+    """Of numbers whose last part is what is left of a thread, or its warp and its lane, too."""
     rng, made = random.Random(seed), 0
     a, b, t = (Var(name) for name in "abt")
     for _ in range(25):
@@ -146,12 +146,15 @@ def test_the_same_places_are_reached(seed: int) -> None:
         extents = {a: const(rng.randint(1, 4)), b: const(rng.randint(1, 3)), t: const(threads)}
         inner = threads // unit if threads % unit == 0 else 1
         step = rng.choice((inner, inner, inner, inner + 1))
-        last = t // unit if unit > 1 else t
-        number = a * step + last
+        number = a * step + (t // unit if unit > 1 else t)
         cond = rng.choice((number < rng.randint(0, 4 * inner), number <= rng.randint(0, 9)))
         cond = all_of(cond, *rng.choice(((), (b < 2,), (1 <= (a * threads + t) % 5,))))
         indices = ((a * threads + t) // 3 % 4, rng.choice((b, a * 16 + t * 2 + b, t % 3)))
         found = joined_indices(indices, cond, extents, Analyzer(extents))
         assert places(*found[:3]) == places(indices, cond, extents), (indices, cond, extents)
         made += len(found.extents) < 3
+        split = substitute(cond, {t: t // 4 * 4 + t % 4}) if unit == 1 else cond
+        again = joined_indices(indices, split, extents, Analyzer(extents))
+        assert len(again.extents) == len(found.extents), (indices, split, extents)
+        assert places(*again[:3]) == places(*found[:3]), (indices, split, extents)
     assert made > 5

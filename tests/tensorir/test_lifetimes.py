@@ -149,6 +149,25 @@ def test_values_of_one_iteration(name):
     same_everywhere(sch.func)
 
 
+@pytest.mark.parametrize("name", CARRIED)
+def test_a_loop_of_one_iteration_passes_nothing_on(name, monkeypatch):
+    """What it reads need not be found: proofs of that were most of placing tiles of one step."""
+    text = str(CARRIED[name])
+    for old, new in (("range(8)", "range(1)"), ("(8, i)", "(1, i)"), ("C: f32[8", "C: f32[1")):
+        assert old in text
+        text = text.replace(old, new, 1 if old == "range(8)" else -1)
+    func = parse(text)
+    (wanted,), (flat,) = (
+        interpret(f, *a)
+        for f, *a in (
+            (func, inputs()), (lower(func, Target(vector_bits=128)), inputs().ravel()),
+        )
+    )  # fmt: skip
+    np.testing.assert_array_equal(flat, wanted[0])
+    monkeypatch.setattr(Finds, "_finds", None)
+    assert depth_of(func) >= 1
+
+
 SUM = """
 @prim_func
 def sums(A: f32[8], C: f32[8]):

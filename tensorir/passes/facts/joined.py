@@ -106,7 +106,7 @@ def joined_indices(
     if found is None:
         found = Joined(indices, cond, extents, analyzer)
         for part in conjuncts(cond):
-            one = _group(part, found.extents)
+            one = _group(part, found.extents, analyzer)
             if one is not None:
                 found = _with_one(found, part, one)
         analyzer.remembered[key] = found
@@ -134,12 +134,16 @@ class _One(NamedTuple):
         return e if new is e else analyzer.simplify(new)
 
 
-def _group(cond: Expr, extents: Mapping[Var, Expr]) -> _One | None:
+def _group(
+    cond: Expr, extents: Mapping[Var, Expr], analyzer: Analyzer | None = None
+) -> _One | None:
     """One variable for those of i * 8 + j, or of what is left of it as in i * 2 + j // 4, if a
-    condition limits that number; None where it is another condition."""
+    condition limits that number; None where it is another condition. To an `analyzer` a thread that
+    is written as its warp and its lane is one variable."""
     if not isinstance(cond, BinOp) or cond.op not in ("<", "<=") or cond.a.dtype != INDEX:
         return None
     form = plain_form(cond.b).minus(plain_form(cond.a))
+    form = form if analyzer is None else analyzer.recombined(form)
     terms = sorted(form.terms.items(), key=lambda term: term[1])
     if len(terms) < 2 or terms[-1][1] >= 0:
         return None

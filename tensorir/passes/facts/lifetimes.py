@@ -63,12 +63,13 @@ def written_out_within(uses: list[Access], depth: int) -> tuple[int, list[For]]:
 
 
 def _has_owner(use: Access, depth: int) -> bool:
-    """Whether all that is read at position `depth` is written there since only threads are around.
+    """Whether all that is read at position `depth` is written there since only threads are around,
+    and loops of one iteration.
 
     Each owner of memory, a thread or a block of them, reads what it wrote itself: programs with
     threads are held to that (verifier/thread_memory.py), and so there is nothing left to prove.
     """
-    around = [s for s in use.path[:depth] if isinstance(s, For)]
+    around = [s for s in use.path[:depth] if isinstance(s, For) and s.const_extent != 1]
     return use.buffer.scope != "global" and all([s.kind is ForKind.THREAD for s in around])
 
 

@@ -64,8 +64,9 @@ class Finds:
         self.left: dict[int, list[Expr]] = {}
 
     def self_contained(self, depth: int) -> bool:
-        """Whether all that is read at position `depth` of the paths is written there before."""
-        if not any([isinstance(s, For) for s in self.uses[0].path[:depth]]):
+        """Whether all that is read at position `depth` of the paths is written there before: as it
+        is where nothing outside runs more than once."""
+        if not any([isinstance(s, For) and s.const_extent != 1 for s in self.uses[0].path[:depth]]):
             return True
         return all([use.is_write or self._finds(n, depth) for n, use in enumerate(self.uses)])
 
