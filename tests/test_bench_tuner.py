@@ -11,6 +11,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
+from autotune.database.records import Workload
 from autotune.simulate import Recorded
 from autotune.space import Candidate
 from benchmarks.table import write_readme
@@ -28,7 +29,7 @@ from benchmarks.tuner import (
 from benchmarks.tuner.__main__ import LIVE, SECTIONS, SIMULATED
 from benchmarks.tuner.__main__ import main as report
 from benchmarks.tuner.section import Section, publish
-from benchmarks.tuner.workloads import NEIGHBOURS, WORKLOADS
+from benchmarks.tuner.workloads import FAMILIES, NEIGHBOURS
 from tests.autotune.test_simulate import MADE
 
 
@@ -179,10 +180,12 @@ def test_live_searches_are_judged_by_who_wins_the_race(tmp_path, monkeypatch, ca
 
 
 def test_a_neighbour_is_another_size_of_the_same_program():
+    assert NEIGHBOURS.keys() == FAMILIES.keys()
     for name, sizes in NEIGHBOURS.items():
-        near, func = WORKLOADS[name](**sizes), WORKLOADS[name]()
+        near, func = FAMILIES[name](**sizes), FAMILIES[name]()
         assert [p.name for p in near.params] == [p.name for p in func.params]
         assert [p.shape for p in near.params] != [p.shape for p in func.params]
+        assert Workload.of(near).structure == Workload.of(func).structure
 
 
 def test_a_search_on_dealt_times_gives_its_answer_again(tmp_path, monkeypatch):

@@ -153,6 +153,7 @@ def show_result(
             ("program", signature(program)),
             ("best", best_text(result.record, share, result.gflops)),
             ("expected", "" if result.expectation is None else str(result.expectation)),
+            ("hints", result.hints),
             ("default", default_text(program, result.record, here)),
             ("found", "" if result.outcome is None else str(result.outcome)),
             ("trials", f"{result.trials}{f' ({statuses})' if statuses else ''}; {made}"),

@@ -34,6 +34,12 @@ class Near:
     distance: float
     differs: tuple[str, ...]
 
+    def __str__(self) -> str:
+        """ "matmul 128x16, 16x16, 128x16; another isa and caches"."""
+        shapes = ", ".join("x".join(map(str, shape)) for _, shape, _ in self.record.workload.shapes)
+        other = " and ".join(name for name in self.differs if name != "extents")
+        return f"{self.record.workload.name} {shapes}{f'; another {other}' if other else ''}"
+
 
 def nearest(
     records: Iterable[Record],

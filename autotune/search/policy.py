@@ -2,11 +2,11 @@
 
 The first batch is the defaults, what was best for other sizes, and the best of many samples by the
 draft. Later ones come from variations of the best trials, ranked by draft and model (as far as the
-model deserves it, see `autotune/search/trust.py`), with reservations: some slots go to neighbours
-of the best trial whatever the ranking says, and some to random candidates. No sketch gets more than
-half of a batch where others are not hopeless. Each ingredient can be switched off; `make
-bench-tuner` shows what each is worth. To keep near twins apart was one of them, and a bandit whose
-arms were the sketches: both did harm.
+model deserves it, see `autotune/search/trust.py`), but some slots go to neighbours of the best
+trial whatever the ranking says. No sketch gets more than half of a batch where others are not
+hopeless. Each ingredient can be switched off; `make bench-tuner` shows what each is worth. To keep
+near twins apart was one of them, a bandit whose arms were the sketches, and a share of each batch
+that was drawn at random: none paid.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from autotune.search.pool import DEFAULT as EVOLUTION
 from autotune.search.pool import Pool, evolve, samples, share_of, steps
 from autotune.search.proposals import require_candidates
 from autotune.search.state import SearchState
+from autotune.search.transfer import hints_worth
 from autotune.search.trust import trust
 from autotune.space import Candidate, Space
 
@@ -32,7 +33,6 @@ class Policy:
     model     "trusted": as far as it beats the draft; "always"; "never"
     hints     whether what was best for other sizes is tried first
     descent   share of a batch for neighbours of the best trials
-    explore   share of a batch for random candidates
     failures  whether what resembles failures is put back
     """
 
@@ -40,7 +40,6 @@ class Policy:
     model: str = "trusted"
     hints: bool = True
     descent: float = 0.25
-    explore: float = 0.1
     failures: bool = True
 
 
@@ -68,7 +67,7 @@ def propose(
     pool.add(c for c in named if not state.spent(c))
     first = state.best_seconds() is None
     share = 0.6 if first else EVOLUTION.samples
-    drawn = samples(space, pool, list(space.sketches), int(settings.builds * share), rng)
+    samples(space, pool, list(space.sketches), int(settings.builds * share), rng)
     if not first:
         steps(space, state, pool, int(settings.builds * EVOLUTION.neighbors), rng)
     evolve(space, state, pool, EVOLUTION, rng)
@@ -76,12 +75,9 @@ def propose(
         require_candidates(state)
     batch = Batch(state, pool.scores, count, settings.failures)
     batch.take([c for c in state.defaults if c in pool.scores], count)
-    batch.take(pool.likely(named), -(-batch.left // 2))  # best elsewhere; at most half of the rest
-    free = batch.left
-    likely = pool.likely(drawn)
-    batch.take(rng.sample(likely, len(likely)), share_of(free, settings.explore, rng))
+    batch.take(pool.likely(named), hints_worth(state, batch.left) if settings.hints else 0)
     around = walks(space, state) if settings.descent and not first else ()
     near = (c for found in around for c in ordered(found, batch.scores))
-    batch.take(near, share_of(free, settings.descent, rng))
+    batch.take(near, share_of(batch.left, settings.descent, rng))
     batch.fill()
     return batch.chosen

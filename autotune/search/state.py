@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -53,7 +53,8 @@ class SearchState:
     builds    schedules built so far
     identify  the program of a built schedule; None takes all for different ones
     foreseen  seconds of trials that the model predicted before they were measured
-    hints     candidates that are expected to be good, as by what was best for other sizes
+    hints     candidates that are expected to be good, as by what was best for other sizes, the best
+              first, and where they are from
     ahead     scores many candidates at once, in other processes; None, or an answer None, leaves
               them to this one
     """
@@ -68,7 +69,7 @@ class SearchState:
     ahead: Ahead | None = None
     identify: Callable[[Any], str] | None = None
     foreseen: dict[Candidate, float] = field(default_factory=dict)
-    hints: Sequence[Candidate] = ()
+    hints: Mapping[Candidate, str] = field(default_factory=dict)
     _features: dict[Candidate, np.ndarray | None] = field(default_factory=dict, repr=False)
     _programs: dict[Candidate, str] = field(default_factory=dict, repr=False)
     _tried: set[str] = field(default_factory=set, repr=False)

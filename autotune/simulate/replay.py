@@ -133,7 +133,8 @@ def simulate(
     propose = search_named(strategy) if isinstance(strategy, str) else strategy
     space = space_of(recording)
     model = make_cost_model(cost_model, seed)
-    state = SearchState(model, row_of, defaults=recording.defaults, hints=hints)
+    state = SearchState(model, row_of, defaults=recording.defaults)
+    state.hints = dict.fromkeys(hints, "")
     shown, _ = dealt(seed, recording)
     tried: list[Candidate] = []
     seen: list[float | None] = []

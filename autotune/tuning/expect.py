@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from autotune.calibration.roofline import argument_bytes
 from autotune.cost_model.roofline import draft
 from autotune.database.database import Database
-from autotune.database.nearest import Near
 from autotune.database.records import Workload
 from autotune.errors import DatabaseError
 from autotune.machine.work import flops
@@ -64,7 +63,7 @@ def expected_by_records(
     there = work_of(parse(record.workload.text), record.conditions.sizes)
     if not record.median or not here or not there:
         return None
-    return Expectation(record.median * here / there, _told(near))
+    return Expectation(record.median * here / there, f"the record of {near}")
 
 
 def work_of(func: PrimFunc, sizes: Numbers | None) -> int:
@@ -74,12 +73,3 @@ def work_of(func: PrimFunc, sizes: Numbers | None) -> int:
     except TensorIRError:
         return 0
     return flops(fixed) or argument_bytes(fixed) or 0
-
-
-def _told(near: Near) -> str:
-    shapes = ", ".join(
-        "x".join(map(str, shape)) for _, shape, _ in near.record.workload.shapes
-    )  # fmt: skip
-    other = [name for name in near.differs if name != "extents"]
-    also = f"; another {' and '.join(other)}" if other else ""
-    return f"the record of {near.record.workload.name} {shapes}{also}"

@@ -26,6 +26,7 @@ def result_of(
 ) -> TuneResult:
     """What a search has found, with `measured` trials in so many seconds."""
     from autotune.tuning.repeats import noise_ceiling
+    from autotune.tuning.transfer import told
 
     records = session.counted()
     return TuneResult(
@@ -43,6 +44,7 @@ def result_of(
         built=session.state.builds,
         ceiling=noise_ceiling(records),
         expectation=session.expectation,
+        hints=told(session),
         ended=ended,
         phases=dict(session.phases.seconds),
     )

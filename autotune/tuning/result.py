@@ -37,6 +37,8 @@ class TuneResult:
     refusals  why schedules that this call's search made were refused, and were no trials
     built     schedules that this call's search made, to choose trials from
     expectation  what this call's search was expected to reach, before it had measured anything
+    hints     where candidates are from that were best elsewhere and began this call's search, and
+              what they were worth; "" where there were none
     ceiling   how well visits of the same trials agree, which bounds what a model can predict
     ended     why the search ended, such as "64 trials"; "" for a record that ships
     source    where the record is from, if it ships with the project: file, line, processor; its
@@ -57,6 +59,7 @@ class TuneResult:
     built: int = 0
     source: str = ""
     expectation: Expectation | None = None
+    hints: str = ""
     ceiling: Ceiling | None = None
     ended: str = ""
     phases: Mapping[str, float] = field(default_factory=dict)

@@ -30,7 +30,7 @@ from backends import build, interleave
 from benchmarks.searched import searched
 from benchmarks.tuner.section import chosen, parser_of, publish
 from benchmarks.tuner.transfer import Spent, section_of
-from benchmarks.tuner.workloads import NEIGHBOURS, WORKLOADS
+from benchmarks.tuner.workloads import FAMILIES, NEIGHBOURS
 from tensorir import PrimFunc
 
 ROUNDS = 24
@@ -56,9 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _spent(name: str, options: argparse.Namespace) -> Spent:
     """The searches of one workload."""
-    func, target = WORKLOADS[name](), options.target
+    func, target = FAMILIES[name](), options.target
     with Database(":memory:") as db:
-        other = WORKLOADS[name](**NEIGHBOURS[name])
+        other = FAMILIES[name](**NEIGHBOURS[name])
         searched(other, target, options.trials, 0, db, progress=False)
         records = db.records()
         session = start_session(func, target, db, 0)

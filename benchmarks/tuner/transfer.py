@@ -89,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run; 0 is success, 2 a wrong request."""
     options = _parser().parse_args(argv)
     if options.record:
-        return record(options.recorded / FILE, chosen(list(NEIGHBOURS), options.only), options)
+        return record(options.recorded / FILE, chosen(list(WORKLOADS), options.only), options)
     known = neighbours(options.recorded / FILE)
     paths = {name: options.recorded / f"{name}.jsonl.gz" for name in known}
     names = [n for n in chosen(list(known), options.only) if paths[n].exists()]

@@ -1,4 +1,5 @@
-"""The workloads that are recorded: kernels of at most about 0.2 ms, half of them no products."""
+"""The workloads that are searched: kernels of at most about 0.2 ms. Half of those that are recorded
+are no products; beside them there is one of each other family of operators."""
 
 from __future__ import annotations
 
@@ -76,6 +77,54 @@ WORKLOADS: Mapping[str, Callable[..., PrimFunc]] = {
     f.__name__: f for f in (matmul, softmax, distances, banded, grouped, blur, conv2d, mlp)
 }
 
+
+def depthwise(size: int = 56) -> PrimFunc:
+    """A convolution of each of 64 channels by itself."""
+    x, w = _floats("x", 1, 64, size, size), _floats("w", 64, 1, 3, 3)
+    out = ops.depthwise_conv2d(x, w, padding=1, name="out")
+    return te.create_prim_func([x, w, out], name="depthwise")
+
+
+def pool(size: int = 112) -> PrimFunc:
+    """Maxima of 3x3 windows, two apart, of 32 channels."""
+    x = _floats("x", 1, 32, size, size)
+    out = ops.max_pool2d(x, 3, stride=2, padding=1, name="out")
+    return te.create_prim_func([x, out], name="pool")
+
+
+def norm(rows: int = 512, n: int = 768) -> PrimFunc:
+    """Rows of mean 0 and variance 1, scaled and shifted."""
+    x, gamma, beta = _floats("x", rows, n), _floats("gamma", n), _floats("beta", n)
+    out = ops.layer_norm(x, gamma, beta, name="out")
+    return te.create_prim_func([x, gamma, beta, out], name="norm")
+
+
+def running(rows: int = 256, n: int = 2048) -> PrimFunc:
+    """Running sums of rows."""
+    x = _floats("x", rows, n)
+    return te.create_prim_func([x, ops.cumsum(x, name="out")], name="running")
+
+
+def jacobi(n: int = 1024) -> PrimFunc:
+    """The mean of four neighbours, twice."""
+    u = _floats("u", n, n)
+
+    def step(v: Tensor, size: int, name: str) -> Tensor:
+        return te.compute(
+            (size, size),
+            lambda i, j: 0.25 * (v[i, j + 1] + v[i + 2, j + 1] + v[i + 1, j] + v[i + 1, j + 2]),
+            name=name,
+        )
+
+    out = step(step(u, n - 2, "half"), n - 4, "out")
+    return te.create_prim_func([u, out], name="jacobi")
+
+
+FAMILIES: Mapping[str, Callable[..., PrimFunc]] = {
+    **WORKLOADS, **{f.__name__: f for f in (depthwise, pool, norm, running, jacobi)}
+}  # fmt: skip
+"""With those that no recording is of, which searches that are made here and now can tell of."""
+
 NEIGHBOURS: Mapping[str, Mapping[str, int]] = {
     "matmul": {"n": 256},
     "softmax": {"rows": 768, "n": 512},
@@ -85,5 +134,10 @@ NEIGHBOURS: Mapping[str, Mapping[str, int]] = {
     "blur": {"size": 768},
     "conv2d": {"size": 20},
     "mlp": {"rows": 192},
+    "depthwise": {"size": 40},
+    "pool": {"size": 80},
+    "norm": {"rows": 768, "n": 512},
+    "running": {"rows": 384, "n": 1536},
+    "jacobi": {"n": 768},
 }
 """Another size of each, of the same family."""

@@ -18,6 +18,7 @@ from autotune.search.batch import Batch
 from autotune.search.failures import Failures
 from autotune.search.policy import DEFAULT, Policy, propose
 from autotune.search.pool import UNLIKELY
+from autotune.search.transfer import FIRST, hints_worth
 from autotune.search.trust import trust
 from autotune.simulate import simulate
 from autotune.space import Candidate, Sketch, Space
@@ -87,24 +88,17 @@ def test_what_the_model_is_worth_decides_what_is_proposed(sign):
     state = state_of(Guess(sign), trials(24, lambda i, j: 1.0 + i))
     shares = {"trusted": 1.0 if sign == 1 else 0.0, "always": 1.0, "never": 0.0}
     for model, share in shares.items():
-        settings = Policy(builds=64, model=model, descent=0, explore=0, failures=False)
+        settings = Policy(builds=64, model=model, descent=0, failures=False)
         found = propose(SPACE, state, 4, random.Random(0), settings)
         rows = np.stack([state.features(SPACE, c) for c in found])
         expected = Guess(sign).predict(rows, share)
         assert max(expected) < (np.exp(1.5) if share else np.exp(2.5))
 
 
-@pytest.mark.parametrize(
-    "explore",
-    [
-        partial(propose, settings=Policy(builds=64, model="always", explore=1, descent=0)),
-        partial(evolutionary.propose, settings=Evolution(builds=64, explore=1.0)),
-    ],
-    ids=["policy", "evolutionary"],
-)
-def test_nothing_is_explored_that_is_expected_to_take_ten_times_the_best(explore):
+def test_nothing_is_explored_that_is_expected_to_take_ten_times_the_best():
     state = state_of(Guess(), trials(24, lambda i, j: 1.0 + i))
-    found = explore(SPACE, state, 8, random.Random(0))
+    blind = Evolution(builds=64, explore=1.0)
+    found = evolutionary.propose(SPACE, state, 8, random.Random(0), blind)
     expected = state.predicted(found)
     assert len(found) == 8 and max(expected) <= UNLIKELY * state.best_seconds()
     assert np.median(expected) > 2 * min(state.predicted([*state.measured]))  # drawn blindly
@@ -143,42 +137,60 @@ def test_hints_come_first_that_are_not_far_from_the_best_here():
     """What was best elsewhere may be hopeless: `likely` says so of it as of what is explored."""
     state = state_of(Guess())
     good, far = [Candidate("other", (9, 1)), Candidate("third", (7, 1))], Candidate("one", (39, 5))
-    state.hints = [far, *good]
+    state.hints = dict.fromkeys([far, *good], "elsewhere")
     found = propose(SPACE, state, 4, random.Random(0), QUICK)
     assert found[:2] == good and far not in found
-    state.hints = [far]
+    state.hints = {far: "elsewhere"}
     state.defaults = [Candidate("one", (38, 5))]  # where nothing that is known is likely, all is
     assert propose(SPACE, state, 4, random.Random(0), QUICK)[:2] == [*state.defaults, far]
-    state.defaults, state.hints = [], good
+    state.defaults, state.hints = [], dict.fromkeys(good, "elsewhere")
     blind = propose(SPACE, state, 4, random.Random(0), replace(QUICK, hints=False))
     assert not set(good) & set(blind)
 
 
+HINTS = dict.fromkeys((Candidate("third", (n, 2)) for n in range(8, 18)), "elsewhere")
+
+
 @pytest.mark.parametrize("count", [1, 2, 5, 8])
 @pytest.mark.parametrize("tried", [0, 9])
-def test_hints_leave_half_of_a_batch_to_what_is_best_here(count, tried):
-    """However many there are: where they say nothing, a search is half a batch late at most."""
+def test_few_hints_are_tried_before_it_is_known_whether_they_are_good(count, tried):
+    """However many there are: where they say nothing, a search is so many trials late at most."""
     state = state_of(Guess(), trials(tried, lambda i, j: 1.0 + i))
-    state.defaults, state.hints = [Candidate("one", (0, 0))], []
+    state.defaults = [Candidate("one", (0, 0))]
     assert state.defaults[0] not in state.measured
-    some = [Candidate("third", (n, 2)) for n in range(8, 18)]  # likely, and not the best here
     without = propose(SPACE, state, count, random.Random(0), QUICK)
-    state.hints = some
+    state.hints = HINTS  # likely, and not the best here
     found = propose(SPACE, state, count, random.Random(0), QUICK)
-    assert found[0] == without[0] == state.defaults[0] and not set(some) & set(without)
-    assert found[1 : 1 + count // 2] == some[: count // 2] and len(found) == count
-    assert not set(some) & set(found[1 + count // 2 :])
+    assert found[0] == without[0] == state.defaults[0] and not set(HINTS) & set(without)
+    most = min(FIRST, count // 2)
+    assert found[1 : 1 + most] == list(HINTS)[:most] and len(found) == count
+    assert not set(HINTS) & set(found[1 + most :])
+
+
+@pytest.mark.parametrize(
+    ("times", "wanted"),
+    [((1.8, 0.9), 4), ((None, 0.9), 4), ((1.0, 1.2), 0), ((None, None), 0), ((), 2)],
+)
+def test_hints_go_on_while_one_is_faster_than_what_needs_no_tuning(times, wanted):
+    """The others wait for the model to say that they are good; failures are no good either."""
+    default = Candidate("one", (0, 0))
+    state = state_of(Guess(), [(default, 1.0), *zip(HINTS, times)])
+    state.defaults, state.hints = [default], HINTS
+    assert hints_worth(state, 8) == wanted
+    state.hints = {default: "elsewhere", **HINTS}
+    assert hints_worth(state, 8) == wanted, "the default itself says nothing of the others"
 
 
 def test_the_policy_beats_chance_on_what_was_recorded():
     """One of the choices decides much and is in no feature: a part is luck, so in many searches."""
     recordings = [made(count=600, seed=seed, failing=0.2) for seed in range(8)]
 
-    def regret(name):
-        runs = [simulate(r, name, 24, seed) for r in recordings for seed in range(3)]
+    def regret(strategy):
+        runs = [simulate(r, strategy, 24, seed) for r in recordings for seed in range(3)]
         return geometric_mean(run.regret() for run in runs)
 
-    assert regret("policy") - 1 < 0.8 * (regret("random") - 1)
+    policy = partial(propose, settings=Policy(builds=128))  # as many as searches look at
+    assert regret(policy) - 1 < 0.8 * (regret("random") - 1)
 
 
 def test_the_same_model_for_the_same_trials_after_a_search_was_ended():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from itertools import islice, permutations
 
+import numpy as np
 import pytest
 
 from autotune import Database
@@ -12,14 +13,18 @@ from autotune.choices import Categorical, ImperfectTile, PerfectTile
 from autotune.database.records import Verdict
 from autotune.measure import MeasureResult
 from autotune.noise.gain import Gain, Outcome
+from autotune.rules import make_space
 from autotune.search.policy import Policy, propose
-from autotune.search.transfer import adapted
+from autotune.search.transfer import LESS, _least, adapted
 from autotune.space import Candidate, Sketch, Space
 from autotune.tuning import transfer
 from autotune.tuning.options import Options
+from autotune.tuning.replay import candidate_of
 from autotune.tuning.session import start_session
-from autotune.tuning.transfer import hints
-from tensorir import te
+from autotune.tuning.transfer import hints, told
+from backends import resolve
+from benchmarks.tuner.workloads import FAMILIES, NEIGHBOURS
+from tensorir import device_of, te
 
 
 def space_of(extent, *, options=("a", "b"), feasible=lambda decisions: True):
@@ -68,6 +73,58 @@ def test_of_options_the_one_of_the_nearest_sizes_is_taken(tiles):
     assert found is not None and found.values == ((1, 16, (6, 64), ""), (16, 6))
 
 
+class Padded(Sketch):
+    """Its formula is the extent that tiles cover, however they are read."""
+
+    def cycles(self, rows):
+        extent = self.build({})
+        sizes = [tile[1] * task[0] for tile, task, _ in rows]
+        return np.array([float(-(-extent // size) * size) for size in sizes])
+
+
+def padded(extent, *tiles):
+    """A space of these tiles, tasks of two or three of them, and two orders."""
+    found = Categorical("tile", tiles or ((1, 48, "rows"), (1, 60, "rows"), (1, 64, "rows")))
+    others = Categorical("task", ((2,), (3,))), Categorical("order", ((0, 1), (1, 0)))
+    return Space([Padded("s", (found, *others), lambda decisions: extent)])
+
+
+def test_sizes_that_fit_badly_here_are_changed_to_near_ones():
+    """By the formula, unless they were as bad where they are from."""
+    best = Candidate("s", ((1, 48, "rows"), (2,), (1, 0)))
+    better = Candidate("s", ((1, 60, "rows"), (2,), (1, 0)))
+    assert adapted(padded(192), best) == best
+    assert adapted(padded(240), best) == better, "240 in place of 288; the order stays"
+    for there, found in ((padded(96), better), (padded(120), best), (None, better)):
+        assert adapted(padded(240), best, there=lambda there=there: there) == found
+    alike = padded(1000, (1, 48, "rows"), (1, 50, "rows"))
+    assert adapted(alike, best) == best, "less by a twentieth says nothing"
+    other = padded(240, (1, 48, "rows"), (1, 60, "columns"))
+    assert adapted(other, best) == best, "more than sizes would be another"
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_what_is_best_by_the_formula_is_so_among_its_near_ones_here_too(name):
+    """Of all families of operators, of all their sketches with formulas: where a candidate has no
+    near one that is faster by more than a tenth, what it becomes in another size has none."""
+    device = device_of(resolve("c -march=haswell -threads=2"))
+    there, here = (make_space(FAMILIES[name](**s), device) for s in (NEIGHBOURS[name], {}))
+    rng, compared = random.Random(name), 0
+    for sketch in there.sketches.values():
+        if not sketch.choices or sketch.name not in here.sketches:
+            continue
+        choices = [choice.name for choice in sketch.choices]
+        for candidate in (there.sample(rng, sketch.name) for _ in range(4)):
+            before, _ = _least(sketch, candidate.values)
+            found = adapted(here, candidate, choices, there=lambda: there)
+            if found is not None:
+                assert here.contains(found)
+                after, _ = _least(here.sketches[sketch.name], found.values)
+                assert after <= LESS * before
+                compared += 1
+    assert compared > 2
+
+
 def products(n):
     a, b = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")
     k = te.reduce_axis(n, name="k")
@@ -82,7 +139,7 @@ def session_of(n, db):
 def test_records_of_another_size_begin_the_search():
     with Database(":memory:") as db:
         small = session_of(64, db)
-        assert hints(small) == []
+        assert hints(small) == {}
         rng = random.Random(3)
         drawn = (small.space.sample(rng) for _ in range(50))
         good = (c for c in drawn if c.sketch != "untouched")  # others are likely to be faster
@@ -93,9 +150,10 @@ def test_records_of_another_size_begin_the_search():
             db.add(small.record(candidate, small.space.build(candidate), result, None))
             small.remember(db.records()[-1])
         large = session_of(128, db)
-        found = hints(large)
+        large.state.hints = hints(large)
+        found = list(large.state.hints)
         assert found[0] == adapted(large.space, candidates[0]) and 1 <= len(found) <= 4
-        large.state.hints = found
+        assert {*large.state.hints.values()} == {"products 64x64, 64x64, 64x64"}
         quick = Policy(builds=16)
         first = propose(large.space, large.state, 8, random.Random(0), quick)
         wanted = [c for c in found if large.state.features(large.space, c) is not None]
@@ -139,7 +197,7 @@ def test_of_several_sizes_the_best_of_each_come_first():
         near = db.nearest(
             session.workload, session.target, session.machine, session.conditions, limit=24, each=8
         )
-        ranks = [rank for rank, _ in transfer._promising([n.record for n in near])]
+        ranks = [rank for rank, _ in transfer._promising(near)]
         assert max(ranks) == transfer.EACH - 1 and ranks.count(0) == len(sizes)
         assert 2 < len(hints(session)) <= transfer.MOST < 8
 
@@ -199,3 +257,24 @@ def test_records_that_name_no_choices_are_taken_as_they_are_or_the_user_is_told(
     assert told[0] == (1, "")
     count, notice = told[1]
     assert count == 0 and "1 of the best records name no choices" in notice
+
+
+@pytest.mark.parametrize("differs", ["machine", "target"])
+def test_what_was_best_on_another_machine_begins_a_search_and_is_no_result(differs):
+    """Of the very same program, by a race there: nothing is known here before it was tried."""
+    with Database(":memory:") as elsewhere, Database(":memory:") as db:
+        race_of(session_of(64, elsewhere), 0.5, 0.2)
+        far = {"machine_key": "far", "machine": {**session_of(64, db).machine.to_json(), "isa": []}}
+        changes = far if differs == "machine" else {"target": "c -march=x86-64"}
+        db.add_many(r.with_(**changes) for r in elsewhere.records())
+        session = session_of(64, db)
+        assert session.stored == 0 and session.stored_best() is None and session.answer() is None
+        session.state.hints = hints(session)
+        best = candidate_of(next(r for r in elsewhere.records() if r.race and r.race["won"]))
+        assert next(iter(session.state.hints)) == best
+        named = "isa" if differs == "machine" else "target"
+        assert told(session).endswith(f"64x64; another {named}: 0 of 2 tried")
+        for at, candidate in enumerate((session.default, best)):
+            session.state.add(candidate, 1.0 + at)
+        worth = ": 1 of 2 tried, the best of them took 2.00 x the fastest trial"
+        assert told(session).endswith(worth)
