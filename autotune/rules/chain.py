@@ -22,11 +22,11 @@ from autotune.rules.chain_nest import SIDE_BY_SIDE, ChainNest, tile_of
 from autotune.rules.common_reads import read_in_common
 from autotune.rules.effort import one_thread
 from autotune.rules.find_chain import Chain, find_chains, last_reduce
-from autotune.rules.group import Group, Refused, moved_bytes, size
+from autotune.rules.group import Group, Refused, bytes_of, moved_bytes, size
 from autotune.rules.plan import NoPlan, OpenPlan, Plan, Values, threads, tried
 from autotune.rules.stores import stores
 from schedule import Schedule, library, writers
-from tensorir import Cpu
+from tensorir import Cpu, body_loads, written
 
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 12)
 """Rows of a register tile, where a chain has products."""
@@ -117,9 +117,20 @@ def _plan(base: Schedule, sch: Schedule, chain: Chain, cpu: Cpu) -> ChainPlan:
         far = moved_bytes(blocks(chain.last)) > cpu.kept_bytes(3)  # a row is stored in a burst
         asked = "rows" if pays and fits else "results" if pays or far else "none"
         options |= {"rows": (rows, usual), "ahead": (("rows", "results", "none"), asked)}
-        options |= stores(sch, chain.last, cpu)
+        options |= stores(sch, chain.last, cpu, not _waits_in_result(sch, chain, cpu))
     options["threads"] = threads(cpu, cycles)
     return ChainPlan(Group(chain.last), cpu, options, cycles, chain, base, together)
+
+
+def _waits_in_result(sch: Schedule, chain: Chain, cpu: Cpu) -> bool:
+    """Whether what becomes the result waits in its memory (`reuse_outputs`), as rows do that the
+    first-level cache does not hold: to write these past the caches takes longer."""
+    block = sch.state.block(chain.last)
+    alike = [(bytes_of(b), b.dtype) for b in written(block)]
+    made = {b for name in chain.stages for b in written(sch.state.block(name))}
+    reads = made & {load.buffer for load in body_loads(block)}
+    becomes = any((bytes_of(b), b.dtype) in alike for b in reads)
+    return becomes and 2 * chain.item * chain.written > cpu.l1_bytes and not chain.order.turned
 
 
 def _side_by_side(rows: int) -> int:

@@ -133,8 +133,7 @@ def _classified(rows: InRows, groups: Sequence[Group], cpu: Cpu) -> Chain | None
 
 def _pays(sch: Schedule, chain: Chain, cpu: Cpu) -> bool:
     """Whether a statistic goes back to the elements of its row, and rows and caches suffice."""
-    back = _go_back(sch, chain.stages, chain.statistics)
-    turned = chain.order.turned
+    back, turned = _go_back(sch, chain.stages, chain.statistics), chain.order.turned
     together = chain.lanes if turned else 6 if chain.products else 1
     fits = chain.item * chain.kept * together <= cpu.l2_bytes and prod(chain.sizes) >= cpu.threads
     if turned and chain.sizes[-1] < chain.lanes:

@@ -55,7 +55,7 @@ def cpu_passes(target: Target) -> list[tuple[str, Pass]]:
         ("skip_stores", skip_stores),
         ("bool_bytes", bool_bytes),
         ("place_buffers", place_buffers),
-        ("reuse_outputs", lambda f: reuse_outputs(f, target.l1d_bytes)),
+        ("reuse_outputs", lambda f: reuse_outputs(f, target.l1d_bytes // 4)),
         ("double_buffers", double_buffers),
         ("fold_buffers", fold_buffers),
         ("implied_conditions", implied_conditions),

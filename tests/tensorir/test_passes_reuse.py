@@ -157,6 +157,28 @@ def test_rows_of_other_dimensions_are_rows():
     assert shares(with_output("160", f"i * 40 + {e}"), longer, edit)
 
 
+def test_rows_as_digits_of_one_dimension_are_rows():
+    """What a condition bounds is its own digit: e // 40 is 0 then, and e % 40 is e."""
+    e = "(j_0 * 4 + j_1)"
+    text = with_output("160", f"i * 40 + {e}").replace("alloc(T, f32[40])", "alloc(T, f32[1, 40])")
+    text = text.replace("T[j] =", "T[0, j] =").replace("T[k]", "T[0, k]")
+    text = text.replace(READ, f"T[{e} // 40, {e} % 40]").replace(LOOP, "for j_0 in range(11):")
+    store = f"C[i * 40 + {e}]"
+    assert shares(text, (store, f"if {e} < 40:\n                            {store}"))
+    for step in ("39", "20"):  # rows that share elements
+        other = f"C[i * {step} + {e}]"
+        edited = text.replace(store, f"if {e} < 40:\n                            {other}")
+        assert "alloc(T" in str(reuse_outputs(parse(edited), 0))
+
+
+def test_copies_are_left_out():
+    """Of an intermediate that becomes the output as it is nothing is copied to its own place."""
+    text = ROWS.replace("] / S[0]", "]").replace("f32[1]", "f32[4]")
+    assert shares(text)
+    after = str(reuse_outputs(parse(text), 0))
+    assert "C[i, j]" in after and "j_0 * 4 + j_1] = C[" not in after
+
+
 def test_it_may_be_read_by_others_alone():
     """What nothing is made of directly is in an output of its shape that comes after."""
     text = WHOLE.replace("T[i, j] / S[0]", "S[0]")
@@ -164,7 +186,19 @@ def test_it_may_be_read_by_others_alone():
     assert not shares(text, ("with alloc(T, f32[4, 40])", "with alloc(T, f32[4, 41])"))
 
 
-@pytest.mark.parametrize("n", [9000, 20001])
+@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize("n", [1001, 5001, 20001])
+def test_what_long_rows_wait_in_is_not_passed_by(n, flat):
+    """A result that the last cache does not hold is written past it only where rows are short."""
+    x = te.placeholder(((64 << 20) // n, n), name="x")
+    y = ops.softmax(x)
+    func = te.create_prim_func([x, ops.reshape(y, (-1,)) if flat else y])
+    made = default_schedule(func, "c -threads=1 -vector_bits=512").func
+    text = str(lower(made, Target(vector_bits=512)))
+    assert ("stream" in made.attrs) is (n == 1001) is (f"f32[{n}]):" in text)
+
+
+@pytest.mark.parametrize("n", [2100, 9000, 20001])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_long_rows_of_a_softmax(n, threads):
     """They need no memory of their own, and are right in odd places."""

@@ -264,12 +264,7 @@ def reassociates(stage: Stage, d: Decision) -> bool:
 
 
 def _outside_terms(d: Decision, levels: Mapping[str, Sequence[str]]) -> bool:
-    for level in d.levels:
-        if level[0] == "r" and levels[level]:
-            return False
-        if levels[level]:
-            return True
-    return False
+    return next((level[0] != "r" for level in d.levels if levels[level]), False)
 
 
 def _code(stage: Stage, d: Decision) -> int:

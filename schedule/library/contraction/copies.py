@@ -11,12 +11,7 @@ from schedule.library.contraction.again import with_own_buffer
 from schedule.library.contraction.axes import FAR, Contraction, Digit, Operand, flat_strides
 from schedule.library.contraction.digits import digits_read
 from schedule.library.contraction.normalise import sorted_axes
-from schedule.library.contraction.places import (
-    digits_text,
-    loops_by_dimension,
-    own_loops,
-    store_of,
-)
+from schedule.library.contraction.places import digits_text, loops_by_dimension, own_loops, store_of
 from schedule.library.contraction.plan import Pack
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef

@@ -17,12 +17,12 @@ from tensorir.arith.regions.dense import is_dense
 from tensorir.arith.regions.iter_map import determines_all
 from tensorir.arith.regions.region import Interval, covers, relax
 from tensorir.buffer import Buffer
-from tensorir.expr import Expr, Load, Var, const, int_value
+from tensorir.expr import Expr, Load, Var, const, convert, int_value
 from tensorir.func import PrimFunc
 from tensorir.passes.facts.accesses import Access, accesses_of
 from tensorir.passes.facts.instances import bounds_an_index, common_length
 from tensorir.passes.facts.ranges import function_analyzer
-from tensorir.passes.rewriting import with_body
+from tensorir.passes.rewriting import NOTHING, with_body
 from tensorir.stmt import Alloc, Extern, For, Prefetch, Stmt, Store, replace
 from tensorir.visit import (
     child_stmts,
@@ -120,11 +120,15 @@ def _home(alloc: Alloc, output: Buffer, around: Sequence[For], analyzer: Analyze
     loops = store.inner()
     if any(int_value(extent) is None for extent in loops.values()):
         return None
-    home = _places(indices, store, alloc.buffer, analyzer)
-    if home is None or not _fills(indices, store, alloc.buffer, analyzer):
+    known = analyzer.assuming(store.known)
+    own = [known.simplify(index) for index in indices]
+    home = _places(own, store, alloc.buffer, analyzer)
+    if home is None or not _fills(own, store, alloc.buffer, analyzer):
         return None
-    every = {loop.var: loop.extent for loop in around} | loops
-    if not _tells(store.indices, every, every, analyzer.assuming(store.known)):
+    outside = {loop.var: loop.extent for loop in around}
+    every = outside | loops
+    apart = _tells(own, loops, every, known)
+    if not apart or not _own_place(home, alloc.buffer, outside, analyzer):
         return None
     done = all(_is_before(use, store, indices, every, analyzer) for use in others)
     return home if done else None
@@ -191,6 +195,13 @@ def _fills(indices: Sequence[Expr], store: Access, buffer: Buffer, analyzer: Ana
     )
 
 
+def _own_place(home: _Home, buffer: Buffer, around: Mapping[Var, Expr], analyzer: Analyzer) -> bool:
+    """Whether each element of the intermediate is somewhere else, in each iteration around it."""
+    at = {Var(f"at'{n}"): convert(size) for n, size in enumerate(buffer.shape)}
+    every = {**around, **at}
+    return _tells(home.of(tuple(at)), every, every, analyzer)
+
+
 def _tells(
     indices: Sequence[Expr], wanted: Mapping[Var, Expr], loops: Mapping[Var, Expr], known: Analyzer
 ) -> bool:
@@ -227,6 +238,9 @@ def _moved(stmt: Stmt, old: Buffer, new: Buffer, home: _Home) -> Stmt:
         return Load(new, home.of(e.indices)) if e.buffer is old else None
 
     def visit(node: Stmt) -> Stmt:
+        if isinstance(node, Store) and node.buffer is new and isinstance(node.value, Load):
+            if node.value.buffer is old:
+                return NOTHING  # it is there
         node = map_own_exprs(map_children(node, visit), lambda e: map_loads(e, load, memo))
         if isinstance(node, (Store, Prefetch)) and node.buffer is old:
             return replace(node, buffer=new, indices=home.of(node.indices))
