@@ -137,9 +137,11 @@ class _Nests(Arithmetic, Traffic, Copies):
         return time * max(1, self.c.repeated) + self.copies()
 
     def starts(self) -> float:
-        """Of threads: for the nest, and for each copy that is made ahead of it."""
+        """Of threads: for the nest, unless calls tell how much it has to do and kernels ask, and
+        for each copy that is made ahead of it."""
         if not self.plan.threads or self.cpu.threads == 1:
             return 0.0
         packed = [p for p in self.plan.packs if not self.of.is_constant(p.operand)]
         padded = [o for o in self.c.operands if o.pad] if self.plan.pad == "root" else []
-        return self.cpu.costs.start * (1 + len(packed) + len(padded))
+        asked = any(self.c.axes[n].extent is None for n in self.c.spatial)
+        return self.cpu.costs.start * (1 - asked + len(packed) + len(padded))

@@ -118,7 +118,7 @@ def _plan(base: Schedule, sch: Schedule, chain: Chain, cpu: Cpu) -> ChainPlan:
         asked = "rows" if pays and fits else "results" if pays or far else "none"
         options |= {"rows": (rows, usual), "ahead": (("rows", "results", "none"), asked)}
         options |= stores(sch, chain.last, cpu, not _waits_in_result(sch, chain, cpu))
-    options["threads"] = threads(cpu, cycles)
+    options["threads"] = threads(cpu, cycles, sch, *map(blocks, chain.stages))
     return ChainPlan(Group(chain.last), cpu, options, cycles, chain, base, together)
 
 

@@ -19,7 +19,7 @@ from autotune.rules.group import Group, attempt
 from autotune.space import DRAWS, Infeasible
 from autotune.streams import Column
 from schedule import Schedule
-from tensorir import NUMERICS, Cpu, allows
+from tensorir import NUMERICS, Block, Cpu, IterKind, allows, variables
 
 Values = Mapping[str, Any]
 
@@ -152,10 +152,16 @@ Options = Mapping[str, tuple[tuple[Any, ...], Any]]
 """What is open, by what it decides: its values, and the one that needs no tuning."""
 
 
-def threads(cpu: Cpu, cycles: float) -> tuple[tuple[Any, ...], Any]:
+def threads(
+    cpu: Cpu, cycles: float, sch: Schedule | None = None, *blocks: Block
+) -> tuple[tuple[Any, ...], Any]:
     """The option whether threads share work of so many cycles, which they should where it is
-    large."""
-    return ("parallel", "serial"), "parallel" if cpu.worth_threads(cycles) else "serial"
+    large, or sizes of its `blocks` are known at calls alone: kernels ask then how much it is. Not
+    so beside steps that wait for each other."""
+    shared = any(variables(it.extent) for block in blocks for it in block.iters)
+    every = map(sch.state.block, sch.get_blocks()) if sch and shared else ()
+    shared = shared and all(it.kind is not IterKind.OPAQUE for b in every for it in b.iters)
+    return ("parallel", "serial"), "parallel" if shared or cpu.worth_threads(cycles) else "serial"
 
 
 @dataclass(frozen=True, eq=False)

@@ -94,8 +94,8 @@ def short_rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ShortRowsPla
     squares = len(turned) * instances(block) / lanes * cpu.costs.transpose
     cycles = one_thread([block], cpu, turned=True) + squares
     names = tuple(dict.fromkeys(r.buffer.name for r in turned))
-    plan = ShortRowsPlan(group, cpu, {"threads": threads(cpu, cycles)}, cycles, names, lanes)
-    return [tried(sch, plan)]
+    options = {"threads": threads(cpu, cycles, sch, block)}
+    return [tried(sch, ShortRowsPlan(group, cpu, options, cycles, names, lanes))]
 
 
 def _short_run(block: Block, lanes: int) -> list[IterVar]:

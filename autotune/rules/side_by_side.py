@@ -160,7 +160,7 @@ def _open(
     if not options or few or _shares_lines(blocks[-1], near, far, cycles, cpu):
         return None
     usual = min(options, key=lambda n: -(-near // n) * n / near + lanes / n)
-    chosen = {"rows": (options, usual), "threads": threads(cpu, cycles)}
+    chosen = {"rows": (options, usual), "threads": threads(cpu, cycles, sch, *blocks)}
     return tried(sch, SideBySidePlan(Group(chain[-1]), cpu, chosen, cycles, chain, turned))
 
 

@@ -188,7 +188,7 @@ def spatial_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[SpatialPlan]:
     widths = tuple(n * again * lanes for n in (1, 2, 4, 8))
     options = {
         "vector": (widths, max(widths[0], 4 // again * widths[0])),
-        "threads": threads(cpu, cycles),
+        "threads": threads(cpu, cycles, sch, block),
         **(stores(sch, group.block, cpu) if lane is not None else {}),
     }
     names = frozenset(buffer.name for buffer in read)

@@ -126,7 +126,7 @@ def transposed_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TransposedPl
     options = {
         "tile": (tuple(sorted(sizes)), half if waits and not ahead else side),
         "band": (BANDS, 1 if waits else 64 if bytes_each > 1 else 16),
-        "threads": threads(cpu, cycles),
+        "threads": threads(cpu, cycles, sch, block),
         **stores(sch, group.block, cpu, whole=not parts),
     }
     plan = TransposedPlan(

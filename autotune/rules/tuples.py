@@ -84,7 +84,7 @@ def tuples_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[Plan]:
     options = _terms(block, lanes)
     if options:
         cycles = one_thread([block], cpu)
-        options |= {"threads": threads(cpu, cycles)}
+        options |= {"threads": threads(cpu, cycles, sch, block)}
         made.append(tried(sch, AlongTerms(group, cpu, options, cycles, lanes, len(stores))))
     filled = bool(spatial) and size(spatial[-1].extent) >= lanes
     return made if filled else made[::-1]

@@ -53,3 +53,31 @@ def test_many_symbolic_sizes(name, target, cache):
     values = np.arange(prod(shape), dtype="float32").reshape(shape) % 7
     wanted = build(func, "c -threads=1")(values)
     np.testing.assert_allclose(build(sch, "c -threads=1")(values), wanted, rtol=1e-5)
+
+
+SHARED = {
+    "relu": ops.relu, "softmax": ops.softmax, "norm": ops.layer_norm,
+    "rows": lambda x: ops.sum(x, 1), "short": lambda x: ops.sum(ops.reshape(x, (-1, 2, 8)), 2),
+    "transpose": ops.transpose, "argmax": lambda x: ops.argmax(x, 1),
+    "product": lambda x: ops.matmul(x, x, transpose_b=True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_threads_share_what_calls_make_large(name, cache):
+    """A few rows are computed by the caller's thread alone, and many by all."""
+    size = te.var("n")
+    x = te.placeholder((size, 16), name="x")
+    kernel = build(default_schedule(te.create_prim_func([x, SHARED[name](x)]), "c -threads=2"))
+    regions = kernel.source.count("#pragma omp parallel")
+    assert regions and kernel.source.count("<= 8192) {") == regions
+    for rows in (1, 5, 3001):
+        a = np.random.default_rng(rows).standard_normal((rows, 16)).astype("float32")
+        y = te.create_prim_func([p := te.placeholder((rows, 16), name="x"), SHARED[name](p)])
+        np.testing.assert_allclose(kernel(a), build(y, "c -threads=1")(a), rtol=1e-4, atol=1e-5)
+
+
+def test_steps_that_wait_for_each_other_are_not_shared():
+    x = te.placeholder((te.var("n"), 16), name="x")
+    made = default_schedule(te.create_prim_func([x, ops.cumsum(x, axis=1)]), "c -threads=2")
+    assert "parallel" not in str(made.func)

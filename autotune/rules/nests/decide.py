@@ -72,7 +72,7 @@ def decide(stage: Stage, values: Values) -> Decision:
         orders={
             "s0": order("outer", spatial),
             "s1": order("inner", spatial),
-            "s2": _lane_last(stage, spatial),
+            "s2": tuple(sorted(spatial, key=lambda var: var == stage.lane)),  # it comes last
             "r": order("terms", terms),
         },
         levels=tuple(get("levels", PLAIN_LEVELS).split()),
@@ -82,11 +82,6 @@ def decide(stage: Stage, values: Values) -> Decision:
         threads=get("threads", 0),
         stream=get("stores", "plain") == "stream",
     )
-
-
-def _lane_last(stage: Stage, spatial: tuple[str, ...]) -> tuple[str, ...]:
-    rows = tuple(var for var in spatial if var != stage.lane)
-    return (*rows, stage.lane) if stage.lane else rows
 
 
 def pieces(axis: Axis, tile: tuple[int, int], reduce: bool) -> dict[str, int | None]:

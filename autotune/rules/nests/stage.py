@@ -11,6 +11,7 @@ from autotune.rules.effort import one_thread
 from autotune.rules.group import attempt, in_scan, lane_of, operations, size, stores_of
 from autotune.rules.nest import loops_by_variable
 from autotune.rules.nests.places import AT, SLIDE
+from autotune.rules.plan import threads
 from autotune.rules.stores import STORES, may_stream
 from schedule import Schedule, library
 from tensorir import Block, Cpu, IterKind, body_loads, int_value
@@ -99,7 +100,7 @@ def find_stage(sch: Schedule, name: str, cpu: Cpu, places: Sequence[str]) -> Sta
         threads=_threads(sch, spatial, loops) if whole else 0,
         reorders=_reorders(sch, name, reduce, loops),
         work=max(1, operations(block)),
-        large=cpu.worth_threads(one_thread([block], cpu)),
+        large=threads(cpu, one_thread([block], cpu), sch, block)[1] == "parallel",
     )
     return replace(stage, choices=tuple(_choices(sch, stage, places, loops)))
 

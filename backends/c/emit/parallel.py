@@ -4,12 +4,15 @@ The body of a parallel loop is a function of its own, because gcc forgets `restr
 functions it makes for OpenMP (measured with gcc 12: accumulators in an output stay in registers
 this way, and are stored in every step else).
 
-A loop runs serially where a call gives its symbolic sizes so little work that starting threads
-costs more. With constant sizes the schedule decides, and the tuner has a choice of its own for it.
+A loop runs without OpenMP where a call gives its symbolic sizes so little work that starting
+threads costs more. With constant sizes the schedule decides, and the tuner has a choice of its own for it.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 from backends.c.emit.outline import free_names
@@ -45,6 +48,9 @@ of a tile were in memory. A call costs 20 cycles."""
 LEAST_WORK = 1 << 13
 """Operations below which one thread is faster: about two microseconds of them, which is what
 waking and joining the other threads costs where they still spin."""
+
+ONLY_FOR_THREADS = re.compile(r"\s*(#pragma omp|threads_spread|const int home = )")
+"""Lines of a region that one thread by itself does without."""
 
 
 class ParallelEmitter(TileEmitter):
@@ -104,11 +110,8 @@ class ParallelEmitter(TileEmitter):
                 self.line(self.loop_head(s))
                 self.line(f"{self.indent}{call}")
             return
-        with self.block(""):
-            self.begin_region(s, " reduction(|:failed)" if may_fail else "")
-            with self.block(""):
-                self.line("threads_spread(home);")
-                self.worksharing(s, call)
+        with self.in_region(s, " reduction(|:failed)" if may_fail else ""):
+            self.worksharing(s, call)
 
     def worksharing(self, s: For, call: str) -> None:
         """Iterations for each of the threads that come here; none waits for the others."""
@@ -122,17 +125,27 @@ class ParallelEmitter(TileEmitter):
         var, index = self.names.of(s.var), self.type_name(s.var.dtype)
         return f"for ({index} {var} = 0; {var} < {self.expr(s.extent, ADD)}; {var}++)"
 
-    def begin_region(self, s: Stmt, clause: str = "") -> None:
-        """The line that starts the threads; what they do follows as a block."""
+    @contextmanager
+    def in_region(self, s: Stmt, clause: str = "") -> Iterator[None]:
+        """What all threads run, started ahead of it. Where a call brings so little that one thread
+        is faster, it runs the same by itself: OpenMP takes half a microsecond for a team of one."""
         self.declarations.setdefault("threads", THREADS_TEXT)
-        threads = self.target.threads
+        begun, threads = len(self.lines), self.target.threads
         count = "" if threads is None else f" num_threads({threads})"
         # Constant work is what the schedule asked for; how much a call brings it cannot know.
         work = work_of(s, self.func.size_vars) if self.func.size_vars else None
-        few = work is not None and int_value(work) is None
-        only_if = f" if ({self.expr(work, ADD)} > {LEAST_WORK})" if work is not None and few else ""
-        self.line("const int home = threads_home();")
-        self.line(f"#pragma omp parallel{count}{only_if}{clause}")
+        with self.block(""):
+            self.line("const int home = threads_home();")
+            self.line(f"#pragma omp parallel{count}{clause}")
+            with self.block(""):
+                self.line("threads_spread(home);")
+                yield
+        if work is None or int_value(work) is not None:
+            return
+        head, *shared = self.lines[begun:]
+        alone = [line for line in shared if not ONLY_FOR_THREADS.match(line)]
+        few = f"{head[:-1]}if ({self.expr(work, ADD)} <= {LEAST_WORK}) {{"
+        self.lines[begun:] = [few, *alone, f"{head[:-1]}else {{", *shared]
 
     def schedule(self, s: For) -> str:
         schedule = s.annotations.get("schedule", "static")
@@ -147,11 +160,8 @@ class ParallelEmitter(TileEmitter):
 
     def region(self, s: Stmt) -> None:
         """`s` as one region; see backends.c.emit.team."""
-        with self.block(""):
-            self.begin_region(s)
-            with self.block(""):
-                self.line("threads_spread(home);")
-                self.together(s, last=True)
+        with self.in_region(s):
+            self.together(s, last=True)
 
     def together(self, s: Stmt, last: bool) -> None:
         """Print what every thread of a region goes through; all wait at its end if not `last`."""

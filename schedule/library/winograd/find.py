@@ -97,19 +97,15 @@ class _Finder:
         terms = prod(int_value(it.extent) or 0 for it in self.node.reduced)
         some = bool(prod(tiles) and all(sizes)) and terms > 0 and 0 not in others
         self.need(some, "it is empty; there is nothing to schedule")
+        read = body_loads(sch.state.block(weights[0])) if weights else [weight]
         return Winograd(
             strips, pad, tuple(inputs), tuple(weights), self.block, tuple(results), outputs, points,
             tiles, result, self.has_channels_last(strips, channel), channel, sizes[0], filter_at,
             sizes[1], period or sizes[1], int_value(stored.shape[result.index("f")]) or 0,
             None if None in others else prod(n or 0 for n in others), terms,
-            self.store.buffer.dtype, weight.buffer.name, self.weight_of(weights, weight),
+            self.store.buffer.dtype, weight.buffer.name, read[0].buffer.name,
             self.filter_dim(rest[filter_at], weight),
         )  # fmt: skip
-
-    def weight_of(self, weights: Sequence[str], operand: Load) -> str:
-        """What the first of the weights' stages reads."""
-        first = body_loads(self.sch.state.block(weights[0])) if weights else [operand]
-        return first[0].buffer.name
 
     def filter_dim(self, var: Expr, weight: Load) -> int:
         found = [n for n, index in enumerate(weight.indices) if index is var]

@@ -7,7 +7,7 @@ import pytest
 
 from backends.c.emit.codegen import emit
 from backends.c.emit.work import work_of
-from tensorir import Target, parse
+from tensorir import Target, parse, variables
 
 TWO = Target(threads=2, vector_bits=512)
 
@@ -185,8 +185,11 @@ def f(A: f32[n], B: f32[n]):
     for i in parallel(n):
         B[i] = A[i] * 2.0
 """
-    text = emit(parse(program), TWO)
-    assert "#pragma omp parallel num_threads(2) if (6 * n > " in text
+    alone, _, shared = kernel_of(emit(parse(program), TWO)).partition("else {")
+    assert "if (6 * n <= " in alone and "omp" not in alone
+    assert "#pragma omp parallel num_threads(2)\n" in shared
+    call = "(B, A, i);"
+    assert alone.count(call) == shared.count(call) == 1
     assert "if (" not in kernel_of(
         emit(parse(program.replace("n]", "9]").replace("(n)", "(9)")), TWO)
     )
@@ -201,6 +204,17 @@ def test_work_is_counted_in_operations():
         "            B[j] = 1.0\n"
     )
     assert work_of(triangle.body, ()) is None, "it depends on a loop"
+
+
+def test_pieces_of_an_axis_have_the_work_of_whole_ones():
+    """So it is known where the last one ends at a size."""
+    parts = parse(
+        "@prim_func\ndef f(B: f32[n]):\n    for i in range((n + 15) // 16):\n"
+        "        for j in range(min(16, n - i * 16)):\n            B[i * 16 + j] = 1.0\n"
+    )
+    work = work_of(parts.body, parts.size_vars)
+    assert work is not None
+    assert {*variables(work)} == {*parts.size_vars}
 
 
 COPIES = """
