@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from backends import build
 from tensorir import (
     Const,
     Load,
@@ -125,7 +126,6 @@ def apart(A: f32[144], B: f32[64]):
         "A[i]",  # the same all along the store
         "A[(j * 8 + i) * 2 % 64]",  # no steps of one
         "select(1 <= i, A[j * 8 + i - 1], 0.0)",  # a condition that changes along the reads
-        "select(1 <= j, A[j * 8 + i - 8], 0.0)",
         "B[j * 8 + i]",  # what it stores to
     ],
 )
@@ -153,6 +153,29 @@ def strips(A: f32[32], B: f32[64]):
     assert shuffles(low) > 0
     a = np.random.default_rng(0).standard_normal(32).astype(np.float32) * 2
     np.testing.assert_array_equal(interpret(low, a)[0], interpret(func, a)[0])
+
+
+@pytest.mark.parametrize("rows", [1, 7, 8, 13, 16])
+def test_rows_that_fill_up_a_panel_are_not_read(rows):
+    """Conditions on whole rows of what is read are asked for each, also of tiles without one."""
+    text = f"""
+@prim_func
+def panel(A: f32[{rows * 8}], B: f32[128]):
+    for t in range(2):
+        for i in unrolled(8):
+            for j in vectorized(8):
+                B[i * 16 + t * 8 + j] = select(t * 8 + j < {rows}, A[(t * 8 + j) * 8 + i], -1.0)
+"""
+    func = parse(text.strip())
+    low = lower(func, Target("c", vector_bits=256))
+    verify(low)
+    assert shuffles(low) > 0
+    a = np.random.default_rng(0).standard_normal((rows, 8)).astype(np.float32)
+    wanted = np.full((16, 8), -1, np.float32)
+    wanted[:rows] = a
+    np.testing.assert_array_equal(interpret(low, a.ravel())[0], wanted.T.ravel())
+    kernel = build(func, "c -threads=1 -vector_bits=256")
+    np.testing.assert_array_equal(kernel(a.ravel()), wanted.T.ravel())
 
 
 def test_two_tiles_in_one_store_and_other_parts_along_it():

@@ -50,12 +50,13 @@ def transpose_tiles(
 
     A nest of an unrolled and a vectorized loop, in either order, is such a tile where the store is
     contiguous along one of them and a load along the other only, whose conditions, if it has any,
-    are the same for the whole tile, and which has elements of the result's size or is converted to
-    such. Sides are cut into powers of two of at most `vector_bits`; fewer than LEAST rows or
-    columns that are left are part of a last tile, which stores some elements twice. What fills more
-    than half of a last vector is read as one, with zeros of which nothing is stored, where elements
-    have `masked_bits` bits (masked_tails). Rows of A that follow each other in memory are read
-    several at a time where vectors have FREE_BITS. Requires that flatten_buffers ran.
+    are the same along the other, as those of rows that fill up a panel, and which has elements of
+    the result's size or is converted to such. Sides are cut into powers of two of at most
+    `vector_bits`; fewer than LEAST rows or columns that are left are part of a last tile, which
+    stores some elements twice. What fills more than half of a last vector is read as one, with
+    zeros of which nothing is stored, where elements have `masked_bits` bits (masked_tails). Rows
+    of A that follow each other in memory are read several at a time where vectors have FREE_BITS.
+    Requires that flatten_buffers ran.
     """
     if not any(isinstance(s, For) and s.kind is ForKind.VECTORIZED for s in walk(func.body)):
         return func
@@ -125,7 +126,6 @@ class _Transpose:
     def sources(self, store: Store, down: For, across: For) -> list[Expr]:
         """The parts of what is stored that are read along `down` and change along `across`; what is
         converted to the size of the result is turned afterwards."""
-        mine = frozenset((down.var, across.var))
         size = dt.itemsize(store.buffer.dtype)
         found: dict[Expr, None] = {}
         seen: set[Expr] = set()
@@ -138,7 +138,7 @@ class _Transpose:
             if isinstance(e, Cast) and dt.itemsize(e.dtype) == size != dt.itemsize(e.a.dtype):
                 load = e.a
             if isinstance(load, Select) and isinstance(load.a, Load) and isinstance(load.b, Const):
-                load = load if variables(load.cond) & mine else load.a
+                load = load if down.var in variables(load.cond) else load.a
             if isinstance(load, Load) and self.crosses(load, down, across):
                 found[e] = None
             elif isinstance(e, Select):
