@@ -5,7 +5,8 @@ functions it makes for OpenMP (measured with gcc 12: accumulators in an output s
 this way, and are stored in every step else).
 
 A loop runs without OpenMP where a call gives its symbolic sizes so little work that starting
-threads costs more. With constant sizes the schedule decides, and the tuner has a choice of its own for it.
+threads costs more. With constant sizes the schedule decides, and the tuner has a choice of its own
+for it.
 """
 
 from __future__ import annotations
