@@ -139,7 +139,7 @@ if TYPE_CHECKING:
     from tensorir.passes.split_constants import SplitFunc as SplitFunc
     from tensorir.passes.split_constants import check_constants as check_constants
     from tensorir.passes.split_constants import split_constants as split_constants
-    from tensorir.passes.spread_prefetch import dense_part as dense_part
+    from tensorir.passes.spread_prefetch import part_of as part_of
     from tensorir.passes.spread_prefetch import requests as requests
     from tensorir.passes.swizzle import LARGEST_RUN as LARGEST_RUN
     from tensorir.passes.vectors.masked_tails import mask_count as mask_count
@@ -321,7 +321,7 @@ __all__ = lazy_names(
         "tensorir.passes.vectors.masked_tails": "mask_count masked_bits masked_load",
         "tensorir.passes.specialize": "specialize",
         "tensorir.passes.split_constants": "SplitFunc check_constants split_constants",
-        "tensorir.passes.spread_prefetch": "dense_part requests",
+        "tensorir.passes.spread_prefetch": "part_of requests",
         "tensorir.passes.swizzle": "LARGEST_RUN",
         "tensorir.numbers.philox": "PHILOX_MULTIPLIERS PHILOX_ROUNDS PHILOX_STEPS",
         "tensorir.text.printer": "format_func format_stmt",

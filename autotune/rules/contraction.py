@@ -71,7 +71,9 @@ class ContractionPlan(FormedPlan, RankedPlan["library.NestPlan"]):
         return self.behind + estimate.cycles(list(map(self.nest, rows)))
 
     def make(self, sch: Schedule, nest: library.NestPlan) -> None:
-        library.make_nest(sch, self.contraction, nest)
+        from autotune.estimate.traffic import with_results
+
+        library.make_nest(sch, self.contraction, with_results(self.contraction, nest, self.device))
 
     def nest(self, values: Values) -> library.NestPlan:
         return nest_of(self.contraction, values)

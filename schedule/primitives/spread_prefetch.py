@@ -7,7 +7,7 @@ from schedule.errors import require
 from schedule.primitive import primitive
 from schedule.rewrite.caching import pick
 from schedule.state import State, loops_below
-from tensorir import Buffer, For, ForKind, dense_part, replace, requests, variables
+from tensorir import Buffer, For, ForKind, part_of, replace, requests, variables
 
 KEY = "spread_prefetch"
 
@@ -20,9 +20,9 @@ def spread_prefetch(
     `buffer` in the iteration of `loop` that is `distance` later; 0 is the one at hand.
 
     Each iteration asks for a few cache lines, so that memory works while the processor computes.
-    `loop` may be parallel. `buffer` is an argument of the function, given by name or by position
-    among the buffers that the block reads and then writes. The loop `over` is annotated, and cannot
-    be split or given a kind after that.
+    Rows that lie apart are asked for one after the other. `loop` may be parallel. `buffer` is an
+    argument of the function, given by name or by position among the buffers that the block reads
+    and then writes. The loop `over` is annotated, and cannot be split or given a kind after that.
 
     rewrite:  spread_prefetch("C", "A", "i", "j", 1)
         for i in range(8):            for i in range(8):
@@ -36,10 +36,9 @@ def spread_prefetch(
         - the block reads or writes `buffer`, an argument of the function
         - `loop` is around the block, and not vectorized
         - `over` is inside of `loop`, serial, and in no vectorized loop
-        - `over` has no annotation but such requests for other buffers
+        - `over` has no annotation but requests, of this kind for other buffers
         - `distance` is an integer, at least 0
-        - the part that an iteration of `loop` touches moves with it, has a constant size, and its
-          elements follow each other in memory
+        - the part that an iteration of `loop` touches moves with it, and has a constant size
         - the loops from `loop` to `over` have constant extents, and an iteration asks for few lines
     """
     node, target, inner = state.block(block), state.loop(loop), state.loop(over)
@@ -67,7 +66,7 @@ def _known(path: list[For], block: str, name: str) -> list[list[str | int]]:
     for outer in outside:
         vector = outer.kind is ForKind.VECTORIZED
         require(not vector, over, f"loop {over!r} is inside the vectorized loop {outer.name!r}")
-    keys = ", ".join(key for key in inner.annotations if key != KEY)
+    keys = ", ".join(key for key in inner.annotations if key not in (KEY, "prefetch"))
     require(not keys, over, f"loop {over!r} is annotated with {keys}")
     known: list[list[str | int]] = list(inner.annotations.get(KEY, ()))
     again = any(row[:2] == [block, name] for row in known)
@@ -76,19 +75,18 @@ def _known(path: list[For], block: str, name: str) -> list[list[str | int]]:
 
 
 def _require_few(state: State, block: str, source: Buffer, path: list[For]) -> None:
-    """Refuse parts that are not in one piece, or too large for the loops of `path` inside the
-    first."""
+    """Refuse parts of unknown size, or too large for the loops of `path` inside the first."""
     target, over, name = path[0], path[-1].name, source.name
     analyzer = state.analyzer([*state.loops_outside(target.name), *loops_below(target)])
-    part = dense_part(target, block, source, analyzer)
+    part = part_of(target, block, source, analyzer)
     require(
         part is not None,
         target.name,
         f"what block {block!r} touches of {name!r} in an iteration of loop {target.name!r} has no "
-        "constant size, or its elements do not follow each other in memory",
+        "constant size",
     )
     assert part is not None
-    moves = any(target.var in variables(index) for index in part[0])
+    moves = any(target.var in variables(index) for index in part.first)
     same = f"each iteration of loop {target.name!r} touches the same part of {name!r}"
     require(moves, target.name, same)
     require(

@@ -13,7 +13,7 @@ from tensorir.passes.place_buffers import place_buffers
 from tensorir.passes.simplify import simplify
 from tensorir.passes.specialize import specialize
 from tensorir.passes.split_constants import SplitFunc, check_constants, split_constants
-from tensorir.passes.spread_prefetch import dense_part, requests, spread_prefetch
+from tensorir.passes.spread_prefetch import part_of, requests, spread_prefetch
 from tensorir.passes.unroll import unroll
 from tensorir.passes.vectors.unroll_registers import unroll_registers
 from tensorir.passes.vectors.vector_locals import vector_locals
@@ -22,7 +22,7 @@ from tensorir.passes.vectors.vectorize import vectorize
 __all__ = [
     "SplitFunc",
     "check_constants",
-    "dense_part",
+    "part_of",
     "double_buffers",
     "flatten_buffers",
     "fold_buffers",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from typing import NamedTuple
 
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
@@ -61,22 +62,33 @@ def spread_prefetch(func: PrimFunc) -> PrimFunc:
             at = next((n for n, f in enumerate(around) if f.name == loop), None)
             if at is None or buffer not in params:
                 continue
-            part = dense_part(around[at], block, params[buffer], analyzer)
+            part = part_of(around[at], block, params[buffer], analyzer)
             count = requests(part, params[buffer], inside[at + 1 :]) if part else None
             if part and count is not None:
                 ahead = {around[at].var: around[at].var + distance}
-                first = [substitute(index, ahead) for index in part[0]]
-                made.append(_ask(params[buffer], first, inside[at + 1 :], count, fresh))
+                part = part._replace(first=[substitute(index, ahead) for index in part.first])
+                made.append(_ask(params[buffer], part, inside[at + 1 :], count, fresh))
         return replace(result, body=seq(*made, result.body)) if made else result
 
     return with_body(func, visit(func.body, ()))
 
 
-def dense_part(
-    loop: For, block: str, buffer: Buffer, analyzer: Analyzer
-) -> tuple[list[Expr], int] | None:
-    """Where the part of `buffer` begins that `block` touches in one iteration of `loop`, and how
-    many elements it has; None where they are not known to follow each other in memory."""
+class Part(NamedTuple):
+    """A part of a buffer: where it begins, and `rows` along its outer dimensions of `run` elements
+    each that follow each other in memory."""
+
+    first: list[Expr]
+    rows: tuple[int, ...]
+    run: int
+
+    def lines(self, buffer: Buffer) -> int:
+        """The cache lines of a row, about: it may begin anywhere in one."""
+        return -(-self.run * dt.itemsize(buffer.dtype) // LINE)
+
+
+def part_of(loop: For, block: str, buffer: Buffer, analyzer: Analyzer) -> Part | None:
+    """The part of `buffer` that `block` touches in one iteration of `loop`; None where its size is
+    not known."""
     node = next((b for b in blocks(loop) if b.name == block), None)
     inner = {s.var: s.extent for s in walk(loop.body) if isinstance(s, For)}
     region: list[Interval] = []
@@ -93,16 +105,15 @@ def dense_part(
     known = [size for size in sizes if size is not None]
     if not region or len(known) < len(sizes):
         return None
-    above = next((n for n, size in enumerate(known) if size > 1), len(known))
-    below = zip(known[above + 1 :], buffer.shape[above + 1 :])
-    whole = all(size == int_value(full) for size, full in below)
-    return ([part.low for part in region], prod(known)) if whole else None
+    whole = [size == int_value(full) for size, full in zip(known, buffer.shape)]
+    at = next((n for n in reversed(range(1, len(known))) if not whole[n]), 0)
+    return Part([part.low for part in region], tuple(known[:at]), prod(known[at:]))
 
 
-def requests(part: tuple[list[Expr], int], buffer: Buffer, over: tuple[For, ...]) -> int | None:
+def requests(part: Part, buffer: Buffer, over: tuple[For, ...]) -> int | None:
     """How many cache lines each iteration of the loops asks for; None where that is not known, or
     too many to be of use."""
-    lines = -(-part[1] * dt.itemsize(buffer.dtype) // LINE)
+    lines = prod(part.rows) * part.lines(buffer)
     extents = [f.const_extent for f in over]
     steps = prod(e for e in extents if e is not None)
     if None in extents or not steps or -(-lines // steps) > MOST_AT_ONCE:
@@ -129,16 +140,21 @@ def _accesses(block: Block, buffer: Buffer) -> list[tuple[Expr, ...]]:
 
 
 def _ask(
-    buffer: Buffer,
-    first: list[Expr],
-    over: tuple[For, ...],
-    count: int,
-    fresh: Callable[[str], str],
+    buffer: Buffer, part: Part, over: tuple[For, ...], count: int, fresh: Callable[[str], str]
 ) -> Stmt:
+    """The requests of an iteration of the loops `over`: of several rows those at hand as far as the
+    iterations are, else the next ones."""
     step: Expr = Const(0, dt.INDEX)
     for loop in over:
         step = step * loop.extent + loop.var
     one = For(Var(fresh("line")), Const(count, dt.INDEX), seq(), ForKind.UNROLLED)
-    line = step * count + one.var
-    at = first[-1] + line * max(1, LINE // dt.itemsize(buffer.dtype))
-    return replace(one, body=Prefetch(buffer, (*first[:-1], at)))
+    line, each, first = step * count + one.var, part.lines(buffer), list(part.first)
+    if prod(part.rows) > 1:
+        steps = prod(loop.const_extent or 1 for loop in over)
+        row = line * (prod(part.rows) * each) // (steps * count)
+        row, line = row // each, row % each
+        for n in reversed(range(len(part.rows))):
+            first[n] += row % part.rows[n]
+            row = row // part.rows[n]
+    first[-1] += line * max(1, LINE // dt.itemsize(buffer.dtype))
+    return replace(one, body=Prefetch(buffer, tuple(first)))

@@ -102,6 +102,26 @@ def test_results_of_chains_are_asked_for(op):
     assert not requests_of(rows(op, 512), Costs())
 
 
+@pytest.mark.parametrize(
+    ("shape", "terms", "wanted"),
+    [((640, 640), 64, True), ((13, 200, 133), 33, True), ((640, 640), 400, False),
+     ((320, 320), 64, False)],
+)  # fmt: skip
+def test_results_of_few_terms_are_asked_for(shape, terms, wanted):
+    """While a tile is summed up: 0.9 to 0.98 of the time where the second cache does not hold them,
+    and where it does, or there are many terms, no difference."""
+    *batch, m, n = shape
+    a, b = (
+        te.placeholder((*batch, *of), name=x) for x, of in (("a", (m, terms)), ("b", (terms, n)))
+    )
+    func = made(a, b, ops.batch_matmul(a, b) if batch else ops.matmul(a, b))
+    assert (func.params[-1].name in requests_of(func, Costs())) == wanted
+    given = [np.random.default_rng(0).integers(-3, 4, p.const_shape) for p in func.inputs]
+    given = [x.astype("float32") for x in given]
+    found = build(default_schedule(func, TARGET))(*given)
+    np.testing.assert_array_equal(found, given[0] @ given[1])
+
+
 @pytest.mark.parametrize("op", [ops.softmax, ops.layer_norm, ops.relu, ops.sigmoid])
 def test_what_all_caches_hold_together_is_not_written_past_them(op):
     """Shared caches take what leaves those of a core: arrays as large as the last one find room."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from memory_programs import lowered
 from refusal import refused
@@ -19,6 +21,25 @@ def rows(n=6, m=70):
     sch = Schedule(te.create_prim_func([a, c], name="rows"))
     sch.compute_at("B", "i_C")
     return sch
+
+
+def tiles(n, m, terms):
+    """A product in tiles of 4 x 32 whose lines are asked for in the loop over terms, with more."""
+    a, b = te.placeholder((n, terms), name="A"), te.placeholder((terms, m), name="B")
+    k = te.reduce_axis(terms, name="k")
+    c = te.compute((n, m), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    sch = Schedule(te.create_prim_func([a, b, c], name="product"))
+    out = sch.cache_write("C", 0, "local")
+    i, j = sch.get_loops(out)
+    i, rows = sch.split(i, [None, 4])
+    j, columns = sch.split(j, [None, 32])
+    sch.reorder(i, j, rows, columns)
+    sch.compute_at("C", j)
+    *inside, over = sch.get_loops("C")[2:]
+    sch.reorder(over, *inside)
+    sch.prefetch("C", "B", over, 2)
+    sch.spread_prefetch(out, "C", j, over, 0)
+    return sch, over
 
 
 class TestSpreadPrefetch:
@@ -77,9 +98,11 @@ class TestSpreadPrefetch:
             sch.spread_prefetch, "B", "A", "i_C", "j", match="asks for 'A' of block 'B' already"
         )
         refused(sch.split, "j", [None, 4], match="annot")
-        sch = rows()
-        sch.prefetch("B", "A", "j")
-        refused(sch.spread_prefetch, "B", "A", "i_C", "j", match="annotated with prefetch")
+        sch = Schedule(rows().definition)
+        outer, inner = sch.split("i_C", [3, 2])
+        sch.compute_at("B", inner)
+        sch.pipeline(inner, [0, 1])
+        refused(sch.spread_prefetch, "C", "C", outer, inner, match="annotated with pipeline")
 
     def test_refuses_other_kinds_of_loops(self):
         sch = rows()
@@ -97,15 +120,32 @@ class TestSpreadPrefetch:
         sch.vectorize("i")
         refused(sch.spread_prefetch, "B", "A", lanes, "j", match="inside the vectorized loop 'i'")
 
-    def test_refuses_what_is_not_one_piece(self):
-        sch = Schedule(rows(4, 64).definition)
-        sch.reorder("j_C", "i_C")
-        refused(sch.spread_prefetch, "C", "C", "j_C", "i_C", match="do not follow each other")
+    @pytest.mark.parametrize(("n", "m"), [(8, 64), (10, 70), (3, 33)])
+    @pytest.mark.parametrize("terms", [3, 24])
+    def test_tiles_of_rows(self, check, n, m, terms):
+        """Rows of a tile that lie apart are asked for one after the other, beside its sums."""
+        sch, _ = tiles(n, m, terms)
+        text = lowered(sch)
+        assert "prefetch(B" in text and "prefetch(C" in text
+        check(sch)
+
+    def test_all_lines_of_a_tile_are_asked_for(self):
+        """One by one where there are more steps, and no others."""
+        sch, over = tiles(8, 64, 19)
+        place = re.search(r"prefetch\(C\[(.*)\]\)", lowered(sch)).group(1)
+        names = [str(loop) for loop in sch.get_loops("C")[:2]]
+        asked = {
+            eval(place, {}, {names[0]: i, names[1]: j, str(over): step})
+            for i in range(2) for j in range(2) for step in range(19)
+        }  # fmt: skip
+        assert asked == {i * 64 + j for i in range(8) for j in range(0, 64, 16)}
+
+    def test_refuses_what_has_no_size(self):
         n = te.var("n")
         a = te.placeholder((8, n), name="A")
         c = te.compute((8, n), lambda i, j: a[i, j] + 1.0, name="C")
         sch = Schedule(te.create_prim_func([a, c], name="wide"))
-        refused(sch.spread_prefetch, "C", "A", "i", "j", match="do not follow each other")
+        refused(sch.spread_prefetch, "C", "A", "i", "j", match="has no constant size")
 
     def test_refuses_too_many_lines(self):
         sch = rows(4, 2000)

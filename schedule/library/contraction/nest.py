@@ -23,7 +23,7 @@ from schedule.library.contraction.plan import NestPlan
 from schedule.library.tile import one_loop
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
-from tensorir import Call, IterKind, body_loads, dtype, walk_exprs
+from tensorir import Call, ForKind, IterKind, body_loads, dtype, walk_exprs
 
 MOST_READ = 3
 """Buffers that the stage after the sums of a tile reads, up to which its rows are written out."""
@@ -106,7 +106,10 @@ class Nest:
         if plan.depth:
             self.sums_kept(task or sch.add_unit_loop((*around, *inner)[0]))
         else:
-            self.sums_at(_innermost(task, around))
+            self.sums_at(around[-1])
+            if plan.asks:
+                steps = [f for f in sch.state.loops_around(c.block) if f.kind is ForKind.SERIAL]
+                sch.spread_prefetch(tile, c.result.buffer, around[-1], steps[-1].name, 0)
         if inner[1:] and not _holds_much(sch, tile):
             sch.unroll(inner[:-1])
         sch.vectorize(inner[-1])
@@ -121,7 +124,7 @@ class Nest:
         loops = self.loops_of(*stages, out)
         self.lay_out(c.block)
         task, around, inner = self.split(out, loops, plan.tile)
-        where = _innermost(task, around)
+        where = around[-1]
         for stage in reversed(stages):
             sch.compute_at(stage, where)
         self.sums_at(where)
@@ -160,7 +163,7 @@ class Nest:
         tile = c.last if after else self.through_copy(c.block)  # has the same dimensions
         sizes = tuple(width if n == plan.lane else plan.task[n] for n in c.spatial)
         task, around, inner = self.split(tile, loops, sizes)
-        where = _innermost(task, around)
+        where = around[-1]
         sch.compute_at(tile, where)
         self.sums_at(where, tile)
         *rows, lane = inner
@@ -326,10 +329,3 @@ def _holds_much(sch: Schedule, stage: str) -> bool:
     value = store_of(sch, stage).value
     read = {load.buffer for load in body_loads(sch.state.block(stage))}
     return len(read) > MOST_READ or any(isinstance(e, Call) for e in walk_exprs(value))
-
-
-def _innermost(task: LoopRef | None, around: list[LoopRef]) -> LoopRef:
-    """The loop around a tile."""
-    where = around[-1] if around else task
-    assert where is not None
-    return where

@@ -41,6 +41,7 @@ class NestPlan:
              each other first, and the product is shared by the values of the axis in a tile; None
              for products as they are written
     chained  whether the parts of a term are added to the sums one by one
+    asks     whether the lines that a tile is written to are asked for beside its sums
     """
 
     lane: int
@@ -58,6 +59,7 @@ class NestPlan:
     written: int = 1
     apart: int | None = None
     chained: bool = False
+    asks: bool = False
 
     def order_of_tasks(self, c: Contraction) -> tuple[int, ...]:
         """The axes in the order of the loops over tasks: a symbolic one first, other ones last,
