@@ -64,7 +64,7 @@ class ChainPlan(OpenPlan):
 
     @cached_property
     def refused(self) -> Mapping[str, str]:
-        """What its rows do not allow, such as to be asked for ahead where they are in pieces."""
+        """What its rows do not allow, such as to be asked for ahead where their size is unknown."""
         return self.told if self.failed else self._nest(self.base.copy(), self.default())
 
     def _nest(self, sch: Schedule, values: Values) -> Mapping[str, str]:
