@@ -94,12 +94,9 @@ class SpatialPlan(OpenPlan):
             terms = [] if last in ends else terms
             pieces = sch.split(last, [None, 8 * self.cpu.lanes() if whole else width])
             vector = pieces[1]
-            still = [] if whole or parts else [LoopRef(names[var]) for var in _still(block, lane)]
-            still = [loop for loop in still if loop not in ends]
+            found = () if whole or parts or block.is_reduction else _still(block, lane)
+            still = [LoopRef(names[var]) for var in found]
             outer = [loop for loop in outer if loop not in still]
-            if terms and still:
-                around, *still = sch.split(still[-1], [None, self._rows(sch, still[-1], width)])
-                outer.append(around)
             if terms or still:
                 sch.reorder(*outer, pieces[0], *terms, *still, vector)
             sizes = [size(sch.state.loop(loop).extent) for loop in outer]
@@ -116,13 +113,6 @@ class SpatialPlan(OpenPlan):
             outer = spatial
         together = self.parallel(values) or self.group.epilogue is not None
         return fuse_outer(sch, outer) if outer and together else None
-
-    def _rows(self, sch: Schedule, loop: LoopRef, width: int) -> int:
-        """Results along a loop, of `width` lanes each, whose sums fit in registers together."""
-        store = output_store(sch.state.block(self.group.block))
-        lanes = self.cpu.elements(store.buffer.dtype if store else "float32")
-        most = max(1, 3 * self.cpu.registers * lanes // (4 * width))
-        return max(n for n in range(1, most + 1) if size(sch.state.loop(loop).extent) % n == 0)
 
 
 def _parts_of_pixels(block: Block, lane: Var, lanes: int) -> int:
@@ -153,18 +143,17 @@ def _is_written_out(block: Block, count: int | None) -> bool:
 
 def _still(block: Block, lane: Var) -> list[str]:
     """Short axes along which results are made of the same elements in other ways, such as the parts
-    of a transform: they are written out for each vector, which loads these once. Of sums the last
-    axis of this kind, of any length."""
+    of a transform: they are written out for each vector, which loads these once."""
     moving = [load for load in body_loads(block) if lane in load.variables]
     found, copies = list[str](), 1
-    for it in block.iters:
-        count = int_value(it.extent)
-        own = isinstance(it.binding, Var) and it.kind is IterKind.SPATIAL and it.var is not lane
-        if own and count and count > 1 and (block.is_reduction or copies * count <= MOST_STILL):
+    for it in block.spatial:
+        count = int_value(it.extent) or 1
+        own = isinstance(it.binding, Var) and it.var is not lane
+        if own and 1 < count <= MOST_STILL // copies:
             if moving and not any(it.var in load.variables for load in moving):
                 found.append(it.var.name)
                 copies *= count
-    return found[-1:] if block.is_reduction else found
+    return found
 
 
 def _lane(block: Block) -> Var | None:
