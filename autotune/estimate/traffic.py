@@ -30,6 +30,9 @@ SHARE = 0.1
 """Of the time of a tile that its lines take in memory, from which on they are asked for ahead: a
 product of 64 terms takes 0.9 of the time, one of 128 terms 0.93 to 0.98."""
 
+ALONE = 0.8
+"""The share of all lines from which on those of one panel come as if there were no others."""
+
 
 class Traffic(Alike):
     """What comes from behind each cache, and how it is hidden: of plans that pack operands, and
@@ -98,11 +101,22 @@ class Traffic(Alike):
                 return []
             kept[:, -1] = 1.0
             own = (_missed(kept) * kept * come[min(level, 1)]).sum(axis=1)
+            own *= self.followed(streams, own, lines[:, 0]) if level else 1.0
             if level == len(self.cpu.caches) - 1:
                 beside[-1] = 1.0  # what was written leaves as room is made
             found.append((own * beside if level else own).sum(axis=0))
         terms = depths - 1 - (0 if inside else len(self.plan.order))
         return [self.again(held, crowded[0], come[0], terms), *found]
+
+    def followed(self, streams: Sequence[Stream], lines: Column, all_of_it: Column) -> Column:
+        """The share of the time of lines that is left where nearly all are those of one panel of
+        the lanes, which each thread reads again and again from one element to the next."""
+        if self.added:
+            return np.ones(lines.shape)
+        lanes = np.array([plan.lane for plan in self.plans])
+        panels = np.array([(lanes == s.axis) & (s.panel is not None) for s in streams])
+        most = lines >= np.maximum(ALONE * lines.sum(axis=0), self.cpu.threads * all_of_it)
+        return np.where(panels & most, GAPLESS, 1.0)
 
     def again(self, held: Column, crowded: Column, come: Column, terms: int) -> Column:
         """The lines that terms find gone from the first cache though it has room for them: rows of
