@@ -25,7 +25,6 @@ otherwise, which reads whole rows takes 0.7 to 0.9 of the time."""
 BEYOND = 4
 """Times the second cache from which on what is read in its order is asked for ahead."""
 
-
 SHARE = 0.1
 """Of the time of a tile that its lines take in memory, from which on they are asked for ahead: a
 product of 64 terms takes 0.9 of the time, one of 128 terms 0.93 to 0.98."""
@@ -306,9 +305,7 @@ def _requests(
     return tuple(found)
 
 
-def with_results(
-    c: library.Contraction, nest: library.NestPlan, cpu: Cpu
-) -> library.NestPlan:
+def with_results(c: library.Contraction, nest: library.NestPlan, cpu: Cpu) -> library.NestPlan:
     """The nest as it asks for the lines that its tiles are written to: of results that the second
     cache does not hold, where few terms are summed up in loops, and lanes are neighbours."""
     sizes = [axis.extent for axis in c.axes]
