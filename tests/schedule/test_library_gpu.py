@@ -410,6 +410,9 @@ def test_threads_share_rows_of_a_scan(name, monkeypatch):
     sch = checked(func, lambda s: gpu.scan(s, "step", threads=8, elements=5, reader=reader))
     assert str(sch.func).count('thread("blockIdx.x"') == kernels
     assert sch.numerics == "reassociated"
+    steps = [step.name for step in sch.trace.instructions]
+    left = steps[steps.index("bind") :]  # each asks what threads share: those of scans come before
+    assert {"use_algorithm", "set_scope", "merge", "transform_layout"}.isdisjoint(left)
 
 
 def test_a_scan_is_computed_with_readers_of_its_rows_alone(monkeypatch):

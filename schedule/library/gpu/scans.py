@@ -22,6 +22,9 @@ from tensorir import Gpu, IterKind, checked, dtype, int_value, variables
 SHORT = 4 * Gpu.warp
 """Threads of a block at the least: where rows have fewer it takes several of them."""
 
+Kernel = tuple[LoopRef, list[LoopRef]]
+"""The loop of a kernel over blocks of threads, and those over threads."""
+
 AT_ONCE = 4
 """Terms of a sum that a thread has side by side in its code, whose loads are under way at once."""
 
@@ -72,18 +75,37 @@ def scan(
     """
     with all_or_nothing(sch, f"gpu.scan({str(block)!r})"):
         require(elements > 0 and warps > 0, block, f"{elements} elements, {warps} warps: too few")
-        states_in_rows(sch, block)
-        before = set(sch.get_blocks())
-        last: str = sch.use_algorithm(block, f"scan_{threads}x{elements}")
-        made = [b for b in sch.get_blocks() if b not in before or b == last]
-        sums = next((b for b in made if sch.state.block(b).is_reduction), None)
-        if sums is not None:
-            sums, _, over_blocks, *made = made
-            _sum_up(sch, sums, warps * Gpu.warp, sectors)
-            scan(sch, over_blocks, threads=threads, elements=elements, warps=warps)
-        left = _with_reader(sch, last, reader, whole_rows=sums is None)
-        return Scan(_by_blocks(sch, [*made[:-1], left], sectors), sums)
+        kernels, sums = _unbound(sch, block, threads, elements, sectors, reader)
+        *_, loop = [bind_kernel(sch, [loop], {"threadIdx.x": lanes}) for loop, lanes in kernels]
+        for name in sums:
+            _sum_up(sch, name, warps * Gpu.warp, sectors and name is sums[-1])
+        if reader in sch.get_blocks() and not _is_bound(sch, str(reader)):
+            elementwise(sch, str(reader))
+        return Scan(loop, sums[-1] if sums else None)
     raise AssertionError
+
+
+def _is_bound(sch: Schedule, block: str) -> bool:
+    return any(sch.state.loop(loop).thread is not None for loop in sch.get_loops(block))
+
+
+def _unbound(
+    sch: Schedule, block: str, threads: int, elements: int, sectors: bool, reader: str | None
+) -> tuple[list[Kernel], list[BlockRef]]:
+    """The kernels of a scan, that of its own states last, and the sums of pieces. Nothing is over
+    threads yet: each step after that asks what these share."""
+    states_in_rows(sch, block)
+    before = set(sch.get_blocks())
+    last: str = sch.use_algorithm(block, f"scan_{threads}x{elements}")
+    made = [b for b in sch.get_blocks() if b not in before or b == last]
+    kernels, sums = list[Kernel](), list[BlockRef]()
+    if any(sch.state.block(b).is_reduction for b in made):
+        total, _, over_blocks, *made = made
+        kernels, sums = _unbound(sch, over_blocks, threads, elements, False, None)
+        sums.append(total)
+    left = _with_reader(sch, last, reader, whole_rows=not sums)
+    kernels.append(_by_blocks(sch, [*made[:-1], left], sectors))
+    return kernels, sums
 
 
 def states_in_rows(sch: Schedule, block: str) -> None:
@@ -108,8 +130,8 @@ def states_in_rows(sch: Schedule, block: str) -> None:
 
 
 def _with_reader(sch: Schedule, last: str, reader: str | None, whole_rows: bool) -> str:
-    """Compute what reads the states in their place, or them where they are read, or else keep them
-    in memory in the order of rows; returns the block that is left."""
+    """Compute what reads the states in their place, or them where they are read, or else leave them
+    in memory in the order of rows; returns the block that makes what is left."""
     if reader is not None:
         with suppress(ScheduleError):
             sch.reverse_compute_inline(reader)
@@ -117,11 +139,10 @@ def _with_reader(sch: Schedule, last: str, reader: str | None, whole_rows: bool)
         if whole_rows:
             sch.compute_inline(last)
             return reader
-        elementwise(sch, reader)
     return last
 
 
-def _by_blocks(sch: Schedule, stages: Sequence[str], sectors: bool) -> LoopRef:
+def _by_blocks(sch: Schedule, stages: Sequence[str], sectors: bool) -> Kernel:
     """The kernel of stages that copy a row, scan the pieces of threads, and their totals."""
     terms, first, step, *totals, last = stages
     (row,), (pieces,) = (written(sch.state.block(name)) for name in (terms, step))
@@ -162,7 +183,7 @@ def _by_blocks(sch: Schedule, stages: Sequence[str], sectors: bool) -> LoopRef:
         if sch.state.loop(share).const_extent != side * threads:
             _, share = sch.split(share, [None, side * threads])
         lanes.append(share)
-    return bind_kernel(sch, [loop], {"threadIdx.x": lanes})
+    return loop, lanes
 
 
 def _sum_up(sch: Schedule, sums: str, threads: int, sectors: bool) -> None:
