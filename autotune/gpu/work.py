@@ -123,10 +123,15 @@ class Work:
         return max(found, key=lambda name: found[name])
 
 
+def launch(gpu: Gpu) -> float:
+    """Cycles from the end of one kernel to the next."""
+    arch = architecture_of(gpu)
+    return arch.launch_us * 1e3 * arch.card.clock
+
+
 def cycles(launches: Iterable[Work], gpu: Gpu) -> float:
     """Cycles of kernels launched one after the other, about."""
-    arch = architecture_of(gpu)
-    start = arch.launch_us * 1e3 * arch.card.clock
+    start = launch(gpu)
     return sum(start + _time(work.cycles_by_limit(gpu).values()) for work in launches)
 
 

@@ -38,8 +38,7 @@ KNOWN = {
     "autotune/rules/effort.py": {"REUSED": MODEL, "ROWS_EACH": SHAPE},
     "autotune/rules/find_chain.py": {"IDLE": SHAPE, "LONG_ROW": SHAPE},
     "autotune/rules/gpu/tile_cycles.py": {
-        "LATENCY": TILES, "LAUNCH": TILES, "WAIT": TILES, "SECTORS": TILES,
-        "MOST_REGISTERS": TILES, "SHUFFLE": TILES,
+        "WAIT": TILES, "MOST_REGISTERS": TILES,
     },
     "autotune/rules/gpu/tiles.py": {
         "OWN": SHAPE, "LANES": SHAPE, "SPLITS": SHAPE, "LARGE": SHAPE,

@@ -108,9 +108,7 @@ class ProductPlan(FormedPlan):
 
     def estimate(self, constants: Collection[str] = ()) -> float | None:
         """With its launch, as other plans tell theirs."""
-        from autotune.rules.gpu.tile_cycles import LAUNCH
-
-        return self.chosen.cycles + LAUNCH
+        return self.chosen.call
 
     def cycles(self, values: Values, constants: Collection[str] = ()) -> float:
         """The estimated time of one call with such values."""
@@ -204,8 +202,8 @@ def least_cycles(
     and those in which memory moves once what other sums read of these and of arguments. Stages
     between them may be computed where they are used. Tiles are looked for until it is known that
     all take more than `enough`: before, a product takes as long as its operations do."""
-    from autotune.gpu.work import architecture_of
-    from autotune.rules.gpu.tile_cycles import LAUNCH, computing_cycles
+    from autotune.gpu.work import architecture_of, launch
+    from autotune.rules.gpu.tile_cycles import computing_cycles
     from autotune.rules.gpu.tiles import tile_plans
 
     card, products = architecture_of(gpu).card, [g for g in groups if is_product(sch, g)]
@@ -214,11 +212,12 @@ def least_cycles(
     made = [group.epilogue or group.block for group in products]
     total = moved(sch, sums, made) * card.clock / card.bandwidth
     found = [c for c in (contraction_of(sch, group) for group in products) if c]
-    least = [computing_cycles(c, gpu) + LAUNCH for c in found]
+    start = launch(gpu)
+    least = [computing_cycles(c, gpu) + start for c in found]
     for n, c in enumerate(found):
         if total + sum(least) > enough:
             break
-        least[n] = min((x.cycles + LAUNCH for x in tile_plans(c, gpu)), default=0.0)
+        least[n] = min((x.call for x in tile_plans(c, gpu)), default=0.0)
     return total + sum(least)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from autotune.rules.gpu.reuse import is_shared
 from autotune.rules.gpu.thin import thin_plans
-from autotune.rules.gpu.tile_cycles import LAUNCH, TileColumns, TileCounts
+from autotune.rules.gpu.tile_cycles import TileColumns, TileCounts
 from autotune.rules.gpu.tile_memory import TileMemory
 from autotune.rules.gpu.tile_plans import AlikePlans, Cuts, TilePlans
 from autotune.rules.gpu.tile_steps import TileSteps
@@ -73,11 +73,10 @@ def tile_plans(c: library.Contraction, gpu: Gpu, bitwise: bool = False) -> tuple
 def in_order(found: Sequence[TileCounts]) -> list[TileCounts]:
     """Best first: of those that take about the least time that which moves least, all terms in
     one step if they can be: then nothing is copied ahead, nor waited for again."""
-    least = min((counts.cycles for counts in found), default=0.0)
-    about = ALIKE * (least + LAUNCH) - LAUNCH
+    least = min((counts.call for counts in found), default=0.0)
 
     def order(counts: TileCounts) -> tuple[bool, float, float, bool]:
-        far = counts.cycles > about
+        far = counts.call > ALIKE * least
         most = counts.cycles if far else counts.transactions
         return far, most, counts.cycles, counts.steps > 1
 
