@@ -46,6 +46,38 @@ def test_a_text_is_compiled_once(own, compiled):
     assert read_resources(again.log)["scale"].registers > 0
 
 
+LOG = """\
+ptxas info    : Compiling entry function 'k' for 'sm_90a'
+ptxas info    : Function properties for k
+    {spilled} bytes stack frame, {spilled} bytes spill stores, {spilled} bytes spill loads
+ptxas info    : Used {registers} registers
+"""
+
+
+@pytest.mark.parametrize(("again", "kept"), [(0, 0), (12, 12), (40, 28)])
+def test_what_spills_for_the_sake_of_more_blocks_gets_room_for_one_less(
+    own, monkeypatch, again, kept
+):
+    """Three blocks of 256 threads have room with 80 registers, two with 128."""
+    seen = []
+
+    def compile_cubin(source, arch, *rest):
+        seen.append(source)
+        first = source == text
+        log = LOG.format(spilled=28 if first else again, registers=80 if first else 128)
+        return nvrtc.Cubin(b"", log, arch, ())
+
+    monkeypatch.setattr(objects, "compile_cubin", compile_cubin)
+    monkeypatch.setattr(objects, "version", lambda: (13, 0))
+    text = 'extern "C" __global__ void __launch_bounds__(256) k(float *a) {}'
+    made = cubin_of(text, "sm_90a", cache=own)
+    assert seen == [text, text.replace("(256)", "(256, 2)")]
+    assert read_resources(made.log)["k"].spill_stores == kept
+    said = text.replace("(256)", "(256, 3)")
+    cubin_of(said, "sm_90a", cache=own)
+    assert seen[2:] == [said]  # what says how many blocks gets these
+
+
 def test_what_makes_other_code_is_part_of_the_key(own, compiled, monkeypatch):
     cubin_of(SCALE, "sm_80", cache=own)
     cubin_of(SCALE, "sm_90a", cache=own)
