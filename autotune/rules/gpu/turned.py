@@ -9,6 +9,7 @@ from math import ceil, prod
 from typing import Any
 
 from autotune.rules.gpu.draft import Draft, moved, quickest
+from autotune.rules.gpu.elementwise import elementwise_plans
 from autotune.rules.gpu.move import CLOSE, Move, MovePlan, Options, by_time
 from autotune.rules.group import Group, instances, size
 from autotune.rules.plan import Plan
@@ -50,7 +51,7 @@ def turned_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
     if any(each.works for each in found) or not _reads_turned(block):
         return [*by_time(found)]
     made = plan("turned", partial(_turn, results=True), {"warps": warps}, {"warps": 8})
-    return [made] if made.works else []
+    return [*by_time([made, *elementwise_plans(sch, group, gpu)])] if made.works else []
 
 
 def _tiles(
