@@ -162,6 +162,14 @@ def test_rows_take_as_long_however_they_are_spelled(name):
             assert planned(form.func) == wanted, form.name
 
 
+def test_sums_of_one_term_keep_it_where_units_are_dropped():
+    """Without any the sum would begin again at each element."""
+    x = te.placeholder((3, 1, 5, 1), name="x")
+    plain = te.create_prim_func([x, ops.sum(x, axis=(1, 3))])
+    (form,) = [form for form in forms_of(plain, ["unit"]) if form.name == "units dropped"]
+    assert_means_the_same(form, plain, numbers(plain))
+
+
 def test_every_kind_of_rewriting_finds_something_in_many_programs():
     counts = dict.fromkeys(REWRITINGS, 0)
     for row in TINY:

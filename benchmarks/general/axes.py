@@ -305,9 +305,11 @@ def _without_units(func: PrimFunc, nests: Sequence[Nest]) -> PrimFunc | None:
     axes, values, buffers = {}, {}, {}
     for nest in nests:
         wide = tuple(axis for axis in nest.axes if axis.size != 1)
+        if nest.is_reduction and not any(axis.reduces for axis in wide):  # a sum has terms
+            wide = (*wide, next(axis for axis in nest.axes if axis.reduces))
         if len(wide) < len(nest.axes) and wide:
             axes[nest.name] = wide
-            values[nest.name] = {a.var: of_size(0) for a in nest.axes if a.size == 1}
+            values[nest.name] = {a.var: of_size(0) for a in nest.axes if a not in wide}
     for buffer in (*func.params, *func.buffers):
         kept = tuple(d for d, extent in enumerate(buffer.const_shape or ()) if extent != 1)
         if kept and len(kept) < buffer.ndim:
