@@ -380,11 +380,11 @@ SMALL = {
     ),
     "concatenation": (joined(24, 40), "turned", ("permuted reversed",)),
     "concatenation with units": (
-        program(lambda x, y: ops.concat([x, y], 0), (45, 2, 1, 1), (7, 2, 1, 1)),
+        program(lambda x, y: ops.concat([x, y], 0), (45, 40, 1, 1), (7, 40, 1, 1)),
         "turned", ("permuted reversed",),
     ),
     "image of twice the size": (
-        enlarged(2, 3, 5, 7), "turned", ("permuted reversed", "permuted last first"),
+        enlarged(2, 3, 20, 24), "turned", ("permuted reversed", "permuted last first"),
     ),
     "rows at places": (taken(5, 32, 7), "elementwise", ("fused output", "unit last")),
     "row sums": (program(lambda x: ops.sum(x, (1,)), (12, 40)), "rows", ("split reduce",)),

@@ -15,7 +15,7 @@ LONGER = 1.08
 """Times the plain program that a form may take: results whose neighbours are read far apart fill
 the sectors that they are in one by one."""
 
-KINDS = ("permuted", "split", "fused", "unit")
+KINDS = ("permuted", "split", "fused", "unit", "scaled")
 
 
 def program(make, *shapes) -> PrimFunc:
@@ -41,6 +41,11 @@ FORMS = {
             (16, 128, 28, 28), (128, 64, 4, 4),
         ), ("permuted reversed", "permuted last first", "permuted first last"),
     ),
+    "padding of short rows": (
+        program(lambda x: ops.pad(x, ((0, 2), (1, 2), (2, 2), (1, 0), (0, 2))), (2, 865, 1, 7, 5)),
+        ("permuted reversed", "permuted last first", "permuted first last"),
+    ),
+    "product": (program(ops.matmul, (512, 256), (256, 512)), ("scaled by k", "scaled by row")),
     "attention": (
         program(ops.attention, *[(2, 16, 512, 64)] * 3),
         ("split last", "split reduce", "split reduce, inputs too", "unit first", "unit last",

@@ -51,3 +51,13 @@ def test_tiles_take_about_what_is_counted_in_their_code(form, dtype, m, n, k):
         assert 0.6 * taken[tile.text] < tile.call < 1.5 * taken[tile.text], tile.text
     assert len(taken) > 1
     assert taken[plan.chosen.text] < 1.15 * min(taken.values()), taken
+
+
+def test_few_blocks_have_a_warp_for_each_part_of_a_multiprocessor():
+    """All of them wait as long in short steps, whatever they compute meanwhile: those that compute
+    for less time are looked at in longer ones."""
+    x, w = te.placeholder((512, 256), name="x"), te.placeholder((256, 512), name="w")
+    sketch = choose(te.create_prim_func([x, w, ops.matmul(x, w)]), DEVICE, None, ()).sketch
+    (plan,) = [plan for plan in sketch.plans if isinstance(plan, ProductPlan)]
+    assert plan.chosen.plan.split == 1
+    assert int(plan.chosen.of.warps[plan.chosen.row]) >= 4

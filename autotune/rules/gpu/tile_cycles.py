@@ -291,26 +291,34 @@ class TileColumns(TileRequests):
     @cached_property
     def cycles(self) -> Column:
         """Estimated cycles of one call."""
+        return self._call(self.waits)
+
+    @cached_property
+    def busy(self) -> Column:
+        """The same with nothing to wait for, as in longer steps."""
+        return self._call(np.zeros(len(self.plans)))
+
+    def _call(self, waits: Column) -> Column:
         sms, at_once = self.gpu.multiprocessors, np.maximum(1, self.at_once)
         full, rest = np.divmod(self.blocks, sms * at_once)
-        time = full * self._wave(at_once)
-        time += np.where(rest > 0, self._wave(-(-rest // sms)), 0.0)
+        time = full * self._wave(at_once, waits)
+        time += np.where(rest > 0, self._wave(-(-rest // sms), waits), 0.0)
         again = self.launch + self.arch.latency + 2 * self.stored * self.blocks / sms
         time = np.maximum(time, self.moving) + np.where(self.split > 1, again, 0.0)
         time += self.copied.sum(1) * self.per_byte + self.launch * (self.copied > 0).sum(1)
         return np.where(self.at_once > 0, time, np.inf)
 
-    def _wave(self, together: npt.NDArray[np.int64]) -> Column:
+    def _wave(self, together: npt.NDArray[np.int64], waits: Column) -> Column:
         """Cycles of so many blocks on one multiprocessor."""
         asked = self.loaded / self.sectors
         step = self.step * np.maximum(1.0, PARTS / np.maximum(1, together * self.warps))
         longer, shorter = np.maximum(step, asked), np.minimum(step, asked)
         busy = together * (longer + NEVER_HIDDEN * shorter)
         alone = step + self.asked_late
-        alone = np.where(self.ahead > 0, np.maximum(alone, self.waits), alone + self.waits)
+        alone = np.where(self.ahead > 0, np.maximum(alone, waits), alone + waits)
         issued, moved = self.steps * step, self.steps * asked + self.stored / self.sectors
         back = np.maximum(issued + self.written_back, moved) - np.maximum(issued, moved)
         ends = self.stored / self.sectors + back + self.added
         steps = self.steps * np.maximum(busy, alone)
-        begins = self.waits * self.begins + self.added_waits
+        begins = waits * self.begins + self.added_waits
         return np.asarray(begins + steps + together * ends)

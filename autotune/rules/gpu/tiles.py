@@ -237,12 +237,13 @@ class _Search:
         """Tiles for which what both sides move goes through shared memory, or is held."""
         every = self.columns(self.usual_tiles)
         odd = every.first(len(every.plans), every.cycles, where=every.plans.results)
-        rough = every.first(KEPT, every.cycles, where=~every.plans.results)
+        plain = ~every.plans.results  # few blocks wait as long, whatever they do meanwhile
+        rough = every.first(KEPT, every.cycles, every.busy, where=plain)
         first = [counts.plan for counts in rough]
         first += [replace(x.plan, results=False) for x in in_order(odd)[: KEPT // 2]]
         if not self.bitwise:
             by = every.transactions, every.cycles
-            rough += every.first(KEPT // 2, *by, where=~every.plans.results)
+            rough += every.first(KEPT // 2, *by, where=plain)
             first += [plan for counts in rough for plan in self.split(counts)]
         more = [self.steps.of(plan, depth) for plan in first for depth in self.steps.depths]
         found = self.columns(TilePlans([*dict.fromkeys([*first, *more])], len(self.c.axes)))
