@@ -21,6 +21,7 @@ from autotune.rules.group import (
 )
 from schedule import Schedule, needed, share_read, shared_parts
 from tensorir import (
+    BinOp,
     Block,
     Call,
     Device,
@@ -50,14 +51,13 @@ WORTH_LEAVING_OUT = 0.9
 """The share of a stage's elements that are read from which on all of them are computed."""
 
 
-def is_cheap(block: Block) -> bool:
-    """Whether computing the block's value again costs less than keeping it."""
-    return not any(
-        isinstance(node, Call) or (isinstance(node, Select) and not is_padding(block))
-        for stmt in walk(block.body)
-        for e in stmt_exprs(stmt)
-        for node in walk_exprs(e)
-    )
+def is_cheap(block: Block, processors: bool) -> bool:
+    """Whether computing the block's value again costs less than keeping it, as several quotients do
+    not on processors."""
+    nodes = [n for stmt in walk(block.body) for e in stmt_exprs(stmt) for n in walk_exprs(e)]
+    quotients = sum(isinstance(n, BinOp) and n.op == "/" for n in nodes) if processors else 0
+    asks = not is_padding(block) and any(isinstance(n, Select) for n in nodes)
+    return quotients <= 1 and not asks and not any(isinstance(n, Call) for n in nodes)
 
 
 def leave_out(sch: Schedule) -> Refused:
@@ -132,7 +132,7 @@ def _is_less_inline(sch: Schedule, block: Block, users: Sequence[Block], copies:
     sums = any(u.is_reduction for u in users)
     reads = body_loads(block)  # of what memory says the place of no row can be kept
     gathers = sums and any(i.has_loads for load in reads for i in load.indices)
-    single = len(users) == 1 or is_cheap(block) and not gathers
+    single = len(users) == 1 or is_cheap(block, copies is not None) and not gathers
     if not single or any(instances(u) > 2 * instances(block) for u in users):
         return False
     padded = any(map(is_padding, users))

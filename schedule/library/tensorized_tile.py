@@ -70,13 +70,10 @@ def _steps(height: int, strips: int, high: int, wide: int, area: int) -> float:
     whole, rest = divmod(height, high)
     tiles = [(whole, high), (1 if rest else 0, rest)]
     padding = PADDING * strips if strips % wide else 0
-    panel = sum(count * _tile_steps(rows, wide, area) for count, rows in tiles)
-    return padding + -(-strips // wide) * panel
-
-
-def _tile_steps(rows: int, wide: int, area: int) -> float:
-    """Products, but no fewer than their latency allows, and a share of the loads they need."""
-    return max(rows * wide, LATENCY * area / AREA) + LOADS * (rows + wide)
+    # Products, but no fewer than their latency allows, and a share of the loads they need.
+    least = LATENCY * area / AREA
+    each = [n * (max(rows * wide, least) + LOADS * (rows + wide)) for n, rows in tiles]
+    return padding + -(-strips // wide) * sum(each)
 
 
 def block_tiles(rows: int | None, tile: int) -> int:

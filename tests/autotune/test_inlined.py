@@ -143,3 +143,23 @@ def test_blocks_are_found_after_steps_that_move_them():
             names = [str(block) for block in sch.get_blocks()]
             assert sorted(names[::-1], key=sch.state.place) == names
             assert [sch.state.block(each).name for each in names] == names
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_several_quotients_are_not_computed_again(rows):
+    """Each norm of rows and columns divides what the one before it did: of two quotients what has
+    two readers is stored on processors, where GPUs compute it again."""
+    x = made = te.placeholder((8, 8), name="x")
+    for axis in (0, 1, 0)[:rows]:
+        made = ops.divide(made, ops.sum(made, axis, keepdims=True))
+    func = te.create_prim_func([x, made])
+    left = {}
+    for kind, of in (("processors", copies), ("GPUs", None)):
+        sch = Schedule(func)
+        inline_stages(sch, copies=of)
+        stages = [sch.state.block(block) for block in sch.get_blocks()]
+        left[kind] = sum(not stage.is_reduction for stage in stages)
+        values = np.random.default_rng(0).random((8, 8), dtype=np.float32) + 0.5
+        (wanted,) = interpret(func, values)
+        np.testing.assert_allclose(interpret(sch.func, values)[0], wanted, rtol=1e-6)
+    assert left == {"processors": 1 + (rows == 3), "GPUs": 1}
