@@ -13,7 +13,15 @@ from autotune.cli.page import write_page
 from autotune.cli.program import add_database, open_stored
 from autotune.database.conditions import COLD
 from autotune.database.records import Record, Workload
-from autotune.report import Report, headline, places, spent_text, status_text, summarize
+from autotune.report import (
+    Report,
+    headline,
+    hints_text,
+    places,
+    spent_text,
+    status_text,
+    summarize,
+)
 from autotune.report.figures import plot
 
 HELP = "show the trials of a workload: times, predictions, failures and their reasons"
@@ -152,6 +160,7 @@ def show_report(args: argparse.Namespace, records: list[Record], suffix: str) ->
         ("machine", f"{first.machine.get('cpu', '')} ({first.machine_key})"),
         ("when", when(records)),
         ("spent in", spent_text(records)),
+        ("hints", hints_text(records)),
     ]
     show_pairs(
         [

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -124,13 +125,21 @@ def places(records: Iterable[Record]) -> list[list[Record]]:
 
 def spent_text(records: Sequence[Record]) -> str:
     """What the seconds of the latest search that raced were spent in; "" where no race tells."""
-    for record in reversed(records):
-        told = record.settings.get("phases") if record.is_final else None
-        if isinstance(told, Mapping):
-            known = {p: s for p, s in told.items() if isinstance(s, (int, float)) and s > 0}
-            total = sum(known.values())
-            return f"{total:.1f} s: {in_words(known, total)}" if total else ""
-    return ""
+    told = _told(records, "phases", Mapping) or {}
+    known = {p: s for p, s in told.items() if isinstance(s, (int, float)) and s > 0}
+    total = sum(known.values())
+    return f"{total:.1f} s: {in_words(known, total)}" if total else ""
+
+
+def hints_text(records: Sequence[Record]) -> str:
+    """What that search tried that was best elsewhere, and what it was worth; "" for nothing."""
+    return _told(records, "hints", str) or ""
+
+
+def _told(records: Sequence[Record], name: str, kind: Any) -> Any:
+    """What the latest race tells of its search under a name; None where none tells."""
+    told = (r.settings.get(name) for r in reversed(records) if r.is_final)
+    return next((found for found in told if isinstance(found, kind)), None)
 
 
 def default_time(

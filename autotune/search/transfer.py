@@ -27,13 +27,16 @@ OUTERMOST = 0.1
 
 OTHER = 4.0
 """Doublings of a size that count as much as what is no size and differs."""
+
 NEAR = 4
 """Values that are near one, of as many choices as have sizes: the nearest ones, itself included."""
 
 LESS = 1.1
 """How many times as long as with near sizes a candidate takes at most by the formula, unless it did
 so where it is from. On recorded times of eight operators 70 % of the pairs that differ in sizes of
-one choice, and by 10 to 20 % by the formula, are in its order, 83 % of those by 20 to 50 %."""
+one choice, and by 10 to 20 % by the formula, are in its order, 83 % of those by 20 to 50 %. Of the
+best by the formula in other sizes 30 candidates of nine sketches were changed so: they take 0.72 of
+the time, 26 of them less."""
 
 FIRST = 2
 """Hints that are tried before it is known whether they are good here."""

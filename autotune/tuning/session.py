@@ -301,7 +301,10 @@ class Session:
         of today, since this very search had it built."""
         settings, made = self.settings.to_json(), Made.of(schedule)
         if race is not None:
-            settings = {**settings, "final": True, "phases": self.phases.so_far()}
+            from autotune.tuning.transfer import told
+
+            found = {"phases": self.phases.so_far(), "hints": told(self)}
+            settings = {**settings, "final": True, **found}
         record = Record(
             workload=self.workload,
             target=str(self.target),

@@ -19,7 +19,7 @@ from autotune.report import facts
 from autotune.report.facts import OWN, algorithms, algorithms_of, decisions, explained, sketches
 from autotune.report.figures import FIGURES, as_svg
 from autotune.report.hot_loop import hot_loop
-from autotune.report.summary import spent_text
+from autotune.report.summary import hints_text, spent_text
 from tensorir import TensorIRError
 
 pytest.importorskip("matplotlib")
@@ -63,7 +63,8 @@ def database(made_records, tmp_path_factory) -> Path:
     records = made_records(make_example("matmul", {"m": 16, "n": 16, "k": 16}))
     odd = records[4].with_(error='<script src="http://x/y.js">alert(1)</script> & "so on"')
     spent = {"proposing": 1.0, "timing": 2.5, "race": 0.5}
-    races = [records[n].with_(settings={"final": True, "phases": spent}, median=s, session="race")
+    told = {"final": True, "phases": spent, "hints": "2 of matmul 8x8: 1 of 2 tried"}
+    races = [records[n].with_(settings=told, median=s, session="race")
              for n, s in ((7, 1.5e-3), (0, 8.5e-3))]  # fmt: skip
     path = tmp_path_factory.mktemp("page") / "t.db"
     with Database(path) as db:
@@ -113,6 +114,14 @@ def test_it_tells_what_the_seconds_were_spent_in(read, database):
     for told in (None, "long", {}, {"race": "long"}, {"race": -1.0}):
         odd = [r.with_(settings={**r.settings, "phases": told}) for r in records]
         assert spent_text(odd) == ""
+
+
+def test_it_tells_where_hints_are_from(read, database):
+    assert "2 of matmul 8x8: 1 of 2 tried" in read.texts
+    with Database(database) as db:
+        records = db.records()
+    earlier = [r.with_(settings={"final": True}) for r in records if r.is_final]
+    assert hints_text(records) and hints_text(earlier) == ""
 
 
 def test_the_winner_is_there_to_be_run(read, database, capsys):

@@ -278,3 +278,7 @@ def test_what_was_best_on_another_machine_begins_a_search_and_is_no_result(diffe
             session.state.add(candidate, 1.0 + at)
         worth = ": 1 of 2 tried, the best of them took 2.00 x the fastest trial"
         assert told(session).endswith(worth)
+        result = MeasureResult("ok", "", (1.0,), 1.0, Verdict(True, 0.0, 1e-5))
+        race = Outcome(True, False, Gain(9.0, 9.0, 9.0, 0.95))
+        record = session.record(best, session.space.build(best), result, None, race=race)
+        assert record.settings["hints"] == told(session), "for the report"
