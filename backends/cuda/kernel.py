@@ -62,7 +62,7 @@ class CudaKernel(CompiledKernel):
         self._sizes = [i for i, p in enumerate(self.signature.params) if p.is_size]
         self._quick: dict[Any, QuickCall] = {}
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
         if named:
             args = in_order(self.signature, args, named)
         key = key_of(args) if self._quick else None

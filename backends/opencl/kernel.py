@@ -23,7 +23,7 @@ class OpenCLKernel(CompiledKernel):
     Array, not waited for; without a queue it is done when the call returns.
     """
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
         if named:
             args = in_order(self.signature, args, named)
         if not any(is_on_device(arg) for arg in args):

@@ -63,6 +63,24 @@ def test_outputs_are_allocated_or_written_in_place(scale):
     np.testing.assert_array_equal(c, 2 * a)
 
 
+def test_arguments_by_name(scale, outer):
+    """In any order, with those in front that have none, outputs among them."""
+    a, b = np.arange(3.0), np.arange(5.0)
+    x, y = (p.name for p in outer.func.given)
+    total, _ = outer.named(**{y: b, x: a})
+    np.testing.assert_array_equal(total, a[:, None] + b)
+    np.testing.assert_array_equal(outer.named(a, **{y: b})[0], total)
+    given = np.empty((3, 5)), np.empty(2, np.int64)
+    names = [p.name for p in outer.func.outputs]
+    assert outer.named(a, b, **dict(zip(names, given)))[0] is given[0]
+    with pytest.raises(TensorIRError, match=r"has no argument 'self'; it has"):
+        outer.named(a, self=b)
+    with pytest.raises(TensorIRError, match=rf"0 arguments given beside {y}; expected 1 \({x}\)"):
+        outer.named(**{y: b})
+    with pytest.raises(TensorIRError, match="has shape"):
+        outer.named(**{x: a[None], y: b})
+
+
 def test_several_outputs_and_sizes(outer):
     a, b = np.arange(3.0), np.arange(5.0)
     total, sizes = outer(a, b)
