@@ -150,8 +150,9 @@ class _Search:
         self.windows = all(map(c.is_window, c.reduced))
         rows = [row for o in c.operands for row in o.dims]
         beside = [row for row in rows if any(row[n] != 0 for n in c.spatial)]
-        self.slides = {pair: self.slid(*pair) for pair in product(c.spatial, c.spatial)}
-        """The steps along which values of an axis read vectors of a lane that others of it read."""
+        self.slides: dict[tuple[int, int], list[int]] = {}
+        """The steps along which values of an axis read vectors of a lane that others of it read, of
+        the pairs that were asked for."""
         self.taps = all(any(row[n] != 0 for row in beside) for n in c.reduced)
         """Whether the terms of a sum are elements around a place, which others need or not."""
         self.exact = exact_axes(c)
@@ -221,7 +222,7 @@ class _Search:
         yield plan
         most = int(MOST_WRITTEN / (sums * self.estimate.work))
         rows = (n for n in self.c.spatial if plan.tile[n] > 1 and n != plan.lane)
-        shared = {step: None for n in rows for step in self.slides[n, plan.lane]}
+        shared = {step: None for n in rows for step in self.slid(n, plan.lane)}
         for step in shared if most > 1 else ():
             steps = (*(n for n in plan.steps if n != step), step)
             if steps == self.c.written or not self.bitwise:
@@ -229,8 +230,12 @@ class _Search:
 
     def slid(self, row: int, lane: int) -> list[int]:
         """Single elements are none of it: each load fills a vector, which would take a register."""
-        moved = [n for n, o in enumerate(self.c.operands) if o.strides[lane] != 0]
-        return [n for n in self.free if any(self.c.overlap(row, n, o) for o in moved)]
+        if (row, lane) not in self.slides:
+            moved = [n for n, o in enumerate(self.c.operands) if o.strides[lane] != 0]
+            overlap = self.c.overlap
+            found = [n for n in self.free if any(overlap(row, n, o) for o in moved)]
+            self.slides[row, lane] = found
+        return self.slides[row, lane]
 
     def may_be_lane(self, lane: int) -> bool:
         c = self.c

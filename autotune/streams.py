@@ -12,6 +12,11 @@ import numpy.typing as npt
 Column = npt.NDArray[np.float64]
 """A number for each plan."""
 
+np.empty(3 << 17)
+"""Freed at once: the C library of Linux keeps what is freed up to twice the largest array that ever
+was. Else it returns the memory of columns to the system after each few operations, and asks for
+pages of it again."""
+
 LINE = 64
 """Bytes of a line of the caches."""
 
@@ -146,6 +151,14 @@ class Pieces:
 
     def __init__(self, item: Column, run: Column, runs: Column, places: Column) -> None:
         self.item, self.run, self.runs, self.places = item, run, runs, places
+
+    def at(self, rows: npt.NDArray[np.int64], each: int) -> Pieces:
+        """Some of the boxes, `each` of which are alike in what they are for, maybe repeated."""
+        if len(rows) * each == self.run.shape[1]:
+            return self
+        places = (rows[:, None] * each + np.arange(each)).reshape(-1)
+        own = (values[..., places] for values in (self.run, self.runs, self.places))
+        return Pieces(self.item, *own)
 
     def lines(self, whole: Column) -> Column:
         """The lines of cache, in times of one that is whole. Where the boxes that follow go on with

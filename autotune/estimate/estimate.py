@@ -58,10 +58,7 @@ class Estimate(Facts):
         ]  # fmt: skip
         moved = self._known(self._moved, sizes, moving, _Nests.traffic)
         work = self._work(sizes, packs)
-        around = [
-            (p.lane, p.lanes, own, p.pad, p.threads, p.depth, p.ahead)
-            for p, own in zip(plans, packs)
-        ]
+        around = [(p.lane, p.lanes, p.threads, p.depth, p.ahead) for p in plans]
         return self._each(sizes, around, lambda nests, at: nests.cycles(work[at], moved[at]))
 
     def arithmetic(self, plans: Sequence[library.NestPlan]) -> Column:
@@ -132,16 +129,6 @@ class _Nests(Arithmetic, Traffic, Copies):
         """Of what tiles compute and what is moved."""
         costs, work = self.cpu.costs, self.stored(work)
         share = np.where(self.in_order(), IN_ORDER, costs.hidden)
-        hidden = share * np.minimum(work, moved)
-        time = (work + moved - hidden + self.stalls()) * self.share() + self.starts()
-        return time * max(1, self.c.repeated) + self.copies()
-
-    def starts(self) -> float:
-        """Of threads: for the nest, unless calls tell how much it has to do and kernels ask, and
-        for each copy that is made ahead of it."""
-        if not self.plan.threads or self.cpu.threads == 1:
-            return 0.0
-        packed = [p for p in self.plan.packs if not self.of.is_constant(p.operand)]
-        padded = [o for o in self.c.operands if o.pad] if self.plan.pad == "root" else []
-        asked = any(self.c.axes[n].extent is None for n in self.c.spatial)
-        return self.cpu.costs.start * (1 - asked + len(packed) + len(padded))
+        hidden, (copies, starts) = share * np.minimum(work, moved), self.copies()
+        time = (work + moved - hidden + self.stalls()) * self.share() + starts
+        return time * max(1, self.c.repeated) + copies

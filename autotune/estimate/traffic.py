@@ -72,19 +72,23 @@ class Traffic(Alike):
         of, streams = self.of, [stream for stream, _, _ in reads]
         used = np.stack([each for _, each, _ in reads])
         count, depths = len(self.tile), len(axes) + 1
-        pieces = pieces_of(streams, boxes.reshape(depths * count, -1), depths)
-        shape = len(streams), depths, count
+        counts = np.concatenate([np.ones((1, count)), times])
+        around = np.concatenate([np.full((1, count), -1), axes])
+        before = np.cumprod(counts, axis=0)
+        different = np.any(counts > 1, axis=1)  # below loops of one iteration boxes are the same
+        different[0] = True
+        own = np.cumsum(different) - 1
+        few, shape = boxes[different], (len(streams), depths, count)
+        pieces = pieces_of(streams, few.reshape(-1, few.shape[2]), len(few)).at(own, count)
         runs = pieces.run.reshape(shape)
         whole = np.concatenate([runs[:, :1], runs[:, :-1]], axis=1).reshape(len(streams), -1)
         lines = np.where(used, pieces.lines(whole).reshape(shape), 0.0)
         crowded = np.where(used, pieces.crowded().reshape(2, *shape), 0.0)
-        counts = np.concatenate([np.ones((1, count)), times])
-        before = np.cumprod(counts, axis=0)
-        around = np.concatenate([np.full((1, count), -1), axes])
-        own = boxes[_at(around)]
         rooms = [room for room, _ in self.cpu.caches[:2]]  # the first cache, and those behind it
-        new = np.stack([s.fresh(around, boxes, own, rooms) for s in streams], axis=1)
-        fresh = np.maximum(new, 1 / counts)
+        loops = around[different]
+        sizes, fresh = few[_at(loops)], np.ones((2, *shape))
+        new = np.stack([s.fresh(loops, few, sizes, rooms) for s in streams], axis=1)
+        fresh[:, :, different] = np.maximum(new, 1 / counts[different])
         moving = np.array([[*map(s.moves, range(len(of.extents))), True] for s in streams])
         come = lines * before / np.where(moving[:, around], 1.0, counts)  # if boxes stay in a cache
         come *= np.stack([gapless for _, _, gapless in reads])[:, None]
@@ -99,11 +103,11 @@ class Traffic(Alike):
             if inside and np.any(kept[:, -1] < 1.0):
                 return []
             kept[:, -1] = 1.0
-            own = (_missed(kept) * kept * come[min(level, 1)]).sum(axis=1)
-            own *= self.followed(streams, own, lines[:, 0]) if level else 1.0
+            each = (_missed(kept) * kept * come[min(level, 1)]).sum(axis=1)
+            each *= self.followed(streams, each, lines[:, 0]) if level else 1.0
             if level == len(self.cpu.caches) - 1:
                 beside[-1] = 1.0  # what was written leaves as room is made
-            found.append((own * beside if level else own).sum(axis=0))
+            found.append((each * beside if level else each).sum(axis=0))
         terms = depths - 1 - (0 if inside else len(self.plan.order))
         return [self.again(held, crowded[0], come[0], terms), *found]
 
