@@ -86,7 +86,7 @@ class Meetings:
         self.worst = "warp" if self.count <= WARP else "block"
         self.offsets = offsets_of(list(nest))
         self.found: dict[Any, str | None] = {}
-        self.met: dict[Any, Met | None] = {}
+        self.touches: dict[Any, Touched] = {}
 
     def scope(self, earlier: Touch, ages: Ages, later: Touch) -> str | None:
         """Who has to wait between the two: None, "warp" or "block".
@@ -121,15 +121,13 @@ class Meetings:
             sides, own, turns = self.apart(earlier, ages, later)
         if turns is None:
             return self.worst
+        a, b = [self.touched(given, own, turns) for given in sides]
         found: str | None = None
-        for turn in turns:
-            met = []
-            for given in sides:
-                side = self.touched(given, own, turn)
-                if side is None:
-                    return self.worst
-                met.append(side)
-            found = _wider(found, _meeting(*met))
+        for n in range(len(turns)):
+            met, other = a.met(n), b.met(n)
+            if met is None or other is None:
+                return self.worst
+            found = _wider(found, _meeting(met, other))
             if found == self.worst:
                 break
         return found
@@ -198,40 +196,70 @@ class Meetings:
             found[var] = count, count == repeats
         return found
 
-    def touched(self, touch: Touch, own: set[Var], turn: Mapping[Var, int]) -> Met | None:
-        key = touch.buffer, touch.index, touch.conditions, frozenset(own), tuple(turn.items())
-        if key not in self.met:
-            self.met[key] = self._touched(touch, own, turn)
-        return self.met[key]
+    def touched(
+        self, touch: Touch, own: set[Var], turns: Sequence[Mapping[Var, int]]
+    ) -> Touched:
+        values = tuple([tuple(turn.items()) for turn in turns])
+        key = touch.buffer, touch.index, touch.conditions, frozenset(own), values
+        if key not in self.touches:
+            self.touches[key] = Touched(touch, own, turns, self.threads)
+        return self.touches[key]
 
-    def _touched(self, touch: Touch, own: set[Var], turn: Mapping[Var, int]) -> Met | None:
-        index, conditions = touch.index, touch.conditions
+
+class Touched:
+    """The elements that an access touches, for each of the `turns`: as many of these are evaluated
+    together as there is room for, since most are few and their expressions long."""
+
+    def __init__(
+        self, touch: Touch, own: set[Var], turns: Sequence[Mapping[Var, int]],
+        threads: Mapping[Var, tuple[int, int]],
+    ) -> None:  # fmt: skip
+        self.touch, self.turns, self.threads = touch, turns, threads
+        self.found: dict[int, Met | None] = {}
         extents = {v: int_value(e) for v, e in touch.loops.items() if v in own}
-        extents |= {v: extent for v, (extent, _) in self.threads.items()}
-        used = frozenset[Var]().union(variables(index), *map(variables, conditions))
-        free = sorted(used - turn.keys(), key=lambda v: v.name)
-        sizes = [extents.get(v) for v in free]
-        if None in sizes or prod(n or 0 for n in sizes) > POINTS:
+        extents |= {v: extent for v, (extent, _) in threads.items()}
+        used = frozenset[Var]().union(variables(touch.index), *map(variables, touch.conditions))
+        self.free = sorted(used - turns[0].keys(), key=lambda v: v.name)
+        sizes = [extents.get(v) for v in self.free]
+        self.shape = tuple([n or 0 for n in sizes])
+        self.known = None not in sizes and prod(self.shape) <= POINTS
+
+    def met(self, n: int) -> Met | None:
+        """Who touches them in one turn; None where that cannot be tried."""
+        if not self.known:
             return None
-        shape = tuple([n or 0 for n in sizes])
-        points: dict[Var, Any] = dict(zip(free, np.ix_(*map(np.arange, shape))))
-        points |= {v: np.asarray(n) for v, n in turn.items()}
-        found = values_at(index, points)
+        if n not in self.found:
+            together = max(1, POINTS // max(1, prod(self.shape)))
+            first = n // together * together
+            found = self.evaluated(self.turns[first : first + together])
+            self.found |= dict(enumerate(found, first))
+        return self.found[n]
+
+    def evaluated(self, turns: Sequence[Mapping[Var, int]]) -> Sequence[Met | None]:
+        """The same of some turns, which are the outermost dimension of all arrays."""
+        shape = (len(turns), *self.shape)
+        _, *places = np.ix_(*map(np.arange, shape))
+        points: dict[Var, Any] = dict(zip(self.free, places))
+        rest = [1] * len(self.shape)
+        for var in turns[0]:
+            points[var] = np.array([turn[var] for turn in turns]).reshape(-1, *rest)
+        found = values_at(self.touch.index, points)
         if found is None:
-            return None
-        held = [h for h in (values_at(c, points) for c in conditions) if h is not None]
-        low: Any = np.zeros(shape, np.int64)
+            return [None] * len(turns)
+        held = [h for c in self.touch.conditions if (h := values_at(c, points)) is not None]
+        low: Any = np.zeros(self.shape, np.int64)
         span = 0
         for var, (extent, stride) in self.threads.items():
             if var in points:
-                low = low + points[var] * stride
+                low = low + points[var][0] * stride
             else:
                 span += (extent - 1) * stride
-        elements, first = np.broadcast_to(found, shape), np.broadcast_to(low, shape)
-        if held:
-            keep = np.logical_and.reduce(np.broadcast_arrays(*held, np.ones(shape, bool)))
-            return _grouped(elements[keep], first[keep], span)
-        return _grouped(elements.ravel(), first.ravel(), span)
+        elements, first = np.broadcast_to(found, shape), np.broadcast_to(low, self.shape)
+        keep = np.logical_and.reduce(np.broadcast_arrays(*held, np.ones(shape, bool)))
+        return [
+            _grouped(elements[n, ...][keep[n, ...]], first[keep[n, ...]], span)
+            for n in range(len(turns))
+        ]
 
 
 def _grouped(elements: Any, first: Any, span: int) -> Met:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
+
 import numpy as np
 import pytest
 from gpu_programs import BLOCK, X, Y, check_passes, program, run, tiled_matmul
 
 from tensorir import (
+    Buffer,
     For,
     Seq,
     Store,
@@ -23,7 +26,9 @@ from tensorir.arith import Analyzer
 from tensorir.arith.linear import to_expr
 from tensorir.expr import Var, binary, const
 from tensorir.passes.facts.periods import period
+from tensorir.passes.gpu import touches
 from tensorir.passes.gpu.barriers import _Kernel, barriers
+from tensorir.passes.gpu.touches import Touch, Touched
 from tensorir.passes.rewriting import with_body
 from tensorir.vector_expr import Broadcast, Ramp
 
@@ -404,3 +409,23 @@ def test_walks_begin_where_something_changed(stages, monkeypatch):
     assert syncs(low) == ["block"] * (stages + 1)
     stores = [stmt for stmt in walked if isinstance(stmt, Store)]
     assert len(stores) <= 4 * (stages + 2)
+
+
+@pytest.mark.parametrize("most", [120, 300, 1 << 16])
+def test_turns_are_tried_together_as_one_by_one(most, monkeypatch):
+    """However many there is room for, elements and who touches them are those of each alone."""
+    a, b, t, n = (Var(name) for name in "abtn")
+    threads, loops = {t: (8, 1)}, {a: const(5), b: const(3)}
+    turns = [{n: value} for value in range(4)]
+    for index, conditions in (
+        ((a * 8 + t + n) % 11, (t < n + 3, b + n < 4)), (b * n + t // 2, ()), (n * 2, (t <= n,)),
+    ):  # fmt: skip
+        touch = Touch(Buffer("S", (const(64),), "float32"), index, True, loops, conditions)
+        alone = [Touched(touch, {a, b, t}, [turn], threads).met(0) for turn in turns]
+        assert all(alone)
+        monkeypatch.setattr(touches, "POINTS", most)
+        together = Touched(touch, {a, b, t}, turns, threads)
+        for at, one in enumerate(alone):
+            found = together.met(at)
+            for mine, theirs in zip(astuple(found), astuple(one), strict=True):
+                np.testing.assert_array_equal(mine, theirs)
