@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from autotune.calibration.device import device_for
 from autotune.database.nearest import Near
-from autotune.database.ranking import kind_key, outcome
-from autotune.database.records import Workload
+from autotune.database.ranking import is_undecided, kind_key, outcome
+from autotune.database.records import Record, Workload
 from autotune.rules import make_space
 from autotune.search.transfer import adapted
 from autotune.space import Candidate, Space
@@ -55,7 +55,7 @@ def hints(session: Session, without: Collection[str] = ()) -> dict[Candidate, st
     space_there = lru_cache(partial(_space_of, session))
     found: dict[Candidate, str] = {}
     for candidate, place in known:
-        there = partial(space_there, place.record.workload)
+        there = partial(space_there, place.record.workload if _is_raced(place.record) else None)
         here = adapted(session.space, candidate, place.record.choices, constants, there)
         if here is not None:
             found.setdefault(here, str(place))
@@ -76,8 +76,15 @@ def told(session: Session) -> str:
     return text
 
 
-def _space_of(session: Session, workload: Workload) -> Space | None:
+def _is_raced(record: Record) -> bool:
+    """Whether a race came to a verdict on it: else it may be among the best by luck alone."""
+    return outcome(record) is not None and not is_undecided(record)
+
+
+def _space_of(session: Session, workload: Workload | None) -> Space | None:
     """The space of another workload for this device; None where this version can make none."""
+    if workload is None:
+        return None
     device = device_for(session.target, session.costs)
     try:
         func = parse(workload.text)

@@ -209,6 +209,23 @@ def test_a_race_without_a_verdict_is_none():
         assert len(hints(session_of(128, db))) == 2
 
 
+@pytest.mark.parametrize("busy", [0.0, 0.9])
+def test_what_is_best_by_luck_alone_may_be_as_bad_nowhere(busy, monkeypatch):
+    """Sizes that fit badly are kept where a race has told that they were good there."""
+    spaces = []
+
+    def asked(space, candidate, choices, constants, there):
+        spaces.append(there())
+        return candidate
+
+    monkeypatch.setattr(transfer, "adapted", asked)
+    with Database(":memory:") as db:
+        race_of(session_of(64, db), 0.5, 0.2, busy=busy)
+        assert len(hints(session_of(128, db))) == 2
+        assert [found is None for found in spaces] == [busy > 0] * 2
+        assert busy or spaces[0] is spaces[1], "made once"
+
+
 def test_choices_that_only_some_sizes_have_are_no_obstacle():
     """What was not decided there needs no tuning here, and what is not decided here is left out."""
 
