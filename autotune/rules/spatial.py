@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 
 import numpy as np
 
 from autotune.rules.effort import ROWS_EACH, one_thread
-from autotune.rules.group import Group, attempt, bent, lane_of, output_store, size, stride_in
+from autotune.rules.group import (
+    Group,
+    attempt,
+    bent,
+    in_scan,
+    lane_of,
+    output_store,
+    size,
+    stores_of,
+    stride_in,
+)
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_kind, loops_by_variable
 from autotune.rules.plan import OpenPlan, Values, threads
 from autotune.rules.stores import stores
@@ -81,6 +91,7 @@ class SpatialPlan(OpenPlan):
         outer, last = spatial[:-1], spatial[-1]
         lane = _lane(block)
         if lane is not None:
+            writers = self._sums_apart(sch, refused)
             last = LoopRef(names[lane.name])
             outer = [loop for loop in spatial if loop != last]
             if last != spatial[-1]:
@@ -99,6 +110,7 @@ class SpatialPlan(OpenPlan):
             outer = [loop for loop in outer if loop not in still]
             if terms or still:
                 sch.reorder(*outer, pieces[0], *terms, *still, vector)
+            self._store(sch, writers, pieces[0], refused)
             sizes = [size(sch.state.loop(loop).extent) for loop in outer]
             if not whole and prod(sizes) < ROWS_EACH * self.cpu.threads:
                 outer = [*outer, pieces[0]]
@@ -113,6 +125,21 @@ class SpatialPlan(OpenPlan):
             outer = spatial
         together = self.parallel(values) or self.group.epilogue is not None
         return fuse_outer(sch, outer) if outer and together else None
+
+    def _sums_apart(self, sch: Schedule, refused: dict[str, str]) -> list[str]:
+        """Let sums wait in registers, and not in memory, where ends of rows are written in masked
+        vectors; returns the blocks that take them to their place, if no epilogue does."""
+        block, made = sch.state.block(self.group.block), list[str]()
+        alone = block.is_reduction and self.group.epilogue is None and not in_scan(sch, block)
+        for n in range(len(stores_of(block)) if alone else 0):
+            step = partial(sch.cache_write, block.name, n, "local")
+            attempt(refused, "sums in registers", lambda step=step: made.append(str(step())))
+        return made
+
+    def _store(self, sch: Schedule, made: list[str], at: LoopRef, refused: dict[str, str]) -> None:
+        for writer in made:
+            if attempt(refused, f"{writer!r} beside its sums", sch.reverse_compute_at, writer, at):
+                finish_nest(sch, writer, self.cpu, unroll_rows=0)
 
 
 def _parts_of_pixels(block: Block, lane: Var, lanes: int) -> int:

@@ -1,32 +1,27 @@
 """Reductions of several values at once: places of maxima, means with variances, complex products.
 
-All values of a few results stay in registers while the terms are gone over. The lanes of vectors
-are neighbouring results, whose order of terms stays, or the terms of a row, whose parts are then
-merged as the reduction itself merges them.
+The lanes of vectors are the terms of a row, whose parts are merged in the end as the reduction
+itself merges them. Where neighbouring results read what is near they are left to the general rule.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from autotune.rules.effort import one_thread
 from autotune.rules.group import Group, lane_of, size, stores_of, stride_in
 from autotune.rules.lanes import into_lanes, lanes_inside, run_length, unroll_short
 from autotune.rules.nest import fuse_outer, loops_by_kind, loops_by_variable
-from autotune.rules.plan import OpenPlan, Plan, Values, threads, tried
+from autotune.rules.plan import OpenPlan, Values, threads, tried
 from schedule import LoopRef, Schedule, library
-from tensorir import Block, Cpu, body_loads, int_value
+from tensorir import Block, Cpu, body_loads
 
 ROWS = (1, 2, 4)
 VECTORS = (1, 2, 4)
 
 WANTED = 2
 """Vectors: one waits for the comparisons of its terms while the other goes on."""
-
-MOST_TAPS = 64
-"""Terms that are written out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +56,10 @@ class AlongTerms(OpenPlan):
             sch.parallel(task)
 
 
-def tuples_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[Plan]:
-    """The plans for a reduction of several values that fit how its terms lie in memory."""
+def tuples_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[AlongTerms]:
+    """The plan for a reduction of several values along terms that follow each other in memory."""
     block = sch.state.block(group.block)
-    stores = stores_of(block)
-    spatial = block.spatial
-    own = tuple(it.var for it in spatial)
+    stores, own = stores_of(block), tuple(it.var for it in block.spatial)
     several = len(stores) > 1 and all(store.indices == own for store in stores)
     if not several or not block.is_reduction or group.padding:
         return []
@@ -74,36 +67,14 @@ def tuples_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[Plan]:
         return []
     buffers = [store.buffer for store in stores] + [load.buffer for load in body_loads(block)]
     lanes = cpu.elements(*(buffer.dtype for buffer in buffers))
-    made: list[Plan] = []
-    wanted = _along_results(block, lanes)
-    if wanted:
-        from autotune.rules.nests import nests_plan  # few programs need it
-
-        plan = nests_plan(sch, [group.block], cpu, name="tuples", wanted=wanted)
-        made += [plan] if plan.is_possible() else []
-    options = _terms(block, lanes)
-    if options:
-        cycles = one_thread([block], cpu)
-        options |= {"threads": threads(cpu, cycles, sch, block)}
-        made.append(tried(sch, AlongTerms(group, cpu, options, cycles, lanes, len(stores))))
-    filled = bool(spatial) and size(spatial[-1].extent) >= lanes
-    return made if filled else made[::-1]
-
-
-def _along_results(block: Block, lanes: int) -> dict[str, Any]:
-    """What needs no tuning of the nest for lanes along results, neighbours of which read what is
-    near: few terms are written out. Nothing where there is no such nest."""
-    lane = lane_of(block)
+    lane, options = lane_of(block), _terms(block, lanes)
     steps = [stride_in(load, lane, block) for load in body_loads(block) if lane is not None]
-    if not any(steps) or any(step is None or not 0 <= step <= library.NEAR for step in steps):
-        return {}
-    found: dict[str, Any] = {
-        f"tile[{it.var.name}]": WANTED * lanes if it.var is lane else 1 for it in block.spatial
-    }
-    if prod(int_value(it.extent) or MOST_TAPS + 1 for it in block.reduced) <= MOST_TAPS:
-        found |= {f"tile[{it.var.name}]": size(it.extent) for it in block.reduced}
-        found["unroll"] = "rows and terms"
-    return found
+    near = any(steps) and all(step is not None and 0 <= step <= library.NEAR for step in steps)
+    if not options or near and size(block.spatial[-1].extent) >= lanes:  # lanes along results
+        return []
+    cycles = one_thread([block], cpu)
+    options |= {"threads": threads(cpu, cycles, sch, block)}
+    return [tried(sch, AlongTerms(group, cpu, options, cycles, lanes, len(stores)))]
 
 
 def _terms(block: Block, lanes: int) -> dict[str, Any]:

@@ -68,6 +68,17 @@ def lying_across() -> PrimFunc:
     return te.create_prim_func([x, out], name="lying_across")
 
 
+def sums_and_squares() -> PrimFunc:
+    """Two values of each row."""
+    both = te.comm_reducer(
+        lambda a, b: (a[0] + b[0], a[1] + b[1]), lambda *d: tuple(te.const(0, e) for e in d),
+        name="both",
+    )  # fmt: skip
+    x, k = te.placeholder((40, 700), name="x"), te.reduce_axis(700, name="k")
+    out = te.compute((40,), lambda i: both((x[i, k], x[i, k] * x[i, k]), axis=k), name="out")
+    return te.create_prim_func([x, *out], name="sums_and_squares")
+
+
 PROGRAMS = [
     *(prim_func(row.kind, row.sizes) for row in ROWS),
     applied(ops.sum, (1, 1 << 20), axis=(1,)),
@@ -78,6 +89,7 @@ PROGRAMS = [
     applied(ops.matmul, (64, 1 << 14), (1 << 14, 64)),
     applied(ops.matmul, (2, 4096), (512, 4096), transpose_b=True),
     lying_across(),
+    sums_and_squares(),
 ]
 
 

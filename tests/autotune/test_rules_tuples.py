@@ -72,13 +72,13 @@ def rows(*shape, axis, dtype="float32"):
 
 
 PROGRAMS = {
-    "windows": (lambda: window(3, 11, 37, 3, 1), "tuples"),
-    "windows apart": (lambda: window(2, 12, 70, 2, 2), "tuples"),
-    "places": (lambda: places(3, 12, 50, 2), "tuples"),
-    "places float64": (lambda: places(2, 9, 40, 3, "float64"), "tuples"),
-    "columns": (lambda: rows(67, 41, axis=0), "tuples"),
-    "columns int32": (lambda: rows(33, 50, axis=0, dtype="int32"), "tuples"),
-    "a middle axis": (lambda: rows(3, 17, 19, axis=1), "tuples"),
+    "windows": (lambda: window(3, 11, 37, 3, 1), "spatial"),
+    "windows apart": (lambda: window(2, 12, 70, 2, 2), "spatial"),
+    "places": (lambda: places(3, 12, 50, 2), "spatial"),
+    "places float64": (lambda: places(2, 9, 40, 3, "float64"), "spatial"),
+    "columns": (lambda: rows(67, 41, axis=0), "spatial"),
+    "columns int32": (lambda: rows(33, 50, axis=0, dtype="int32"), "spatial"),
+    "a middle axis": (lambda: rows(3, 17, 19, axis=1), "spatial"),
     "one column": (lambda: rows(97, 1, axis=0), "tuples_lanes"),
     "rows": (lambda: rows(13, 203, axis=1), "tuples_lanes"),
     "rows float64": (lambda: rows(5, 64, axis=1, dtype="float64"), "tuples_lanes"),
