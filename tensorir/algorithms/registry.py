@@ -22,6 +22,7 @@ def _import_built_in() -> None:
     from tensorir.algorithms.factored import FACTORED
     from tensorir.algorithms.im2col import IM2COL
     from tensorir.algorithms.joined import JOINED
+    from tensorir.algorithms.narrow_sums import NARROW_SUMS
     from tensorir.algorithms.online import ONLINE
     from tensorir.algorithms.scans import SCANS
     from tensorir.algorithms.separate import SEPARATE
@@ -29,7 +30,8 @@ def _import_built_in() -> None:
     from tensorir.algorithms.winograd import WINOGRAD
 
     found = (
-        *EXTREMES, *STATISTICS, *JOINED, FACTORED, *SEPARATE, IM2COL, *SCANS, *WINOGRAD, *ONLINE
+        *EXTREMES, *STATISTICS, *JOINED, FACTORED, *SEPARATE, NARROW_SUMS, IM2COL, *SCANS,
+        *WINOGRAD, *ONLINE,
     )  # fmt: skip
     for algorithm in found:
         ALGORITHMS.setdefault(algorithm.name, algorithm)
