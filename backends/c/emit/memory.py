@@ -87,7 +87,7 @@ class MemoryEmitter(CountEmitter):
         lanes = dt.lanes(index.dtype)
         made = walk_exprs(index, into=lambda e: not isinstance(e, Load))
         apart = any(dt.itemsize(e.dtype) > WIDEST for e in made)
-        name = self.indexed_name(f"{'pick' if apart else 'gather'}_{vector}", buffer, index)
+        name = self.indexed_name(f"{'fetch' if apart else 'gather'}_{vector}", buffer, index)
         if name not in self.declarations:
             # Of a loop over the lanes gcc makes one, through memory.
             usual = f"    return ({vector}){{{', '.join(f'p[at[{i}]]' for i in range(lanes))}}};"

@@ -7,7 +7,7 @@ import pytest
 
 from autotune import default_schedule
 from backends import build
-from tensorir import te
+from tensorir import parse, te
 
 TARGET = "c -threads=1 -vector_bits=512"
 
@@ -38,3 +38,19 @@ def test_places_that_fill_several_registers_are_elements(kind, instruction, move
     x, at = rng.random(1000, dtype="float32"), rng.integers(-9, 1100, 512).astype(kind)
     place = (at + np.arange(512).astype(kind)) if moved else at
     np.testing.assert_array_equal(kernel(x, at), x[np.clip(place, 0, 999)])
+
+
+def test_places_of_64_bits_beside_functions_that_choose(cache):
+    """Both had one name: gcc refused the kernel."""
+    func = parse("""
+@prim_func
+def f(A: f32[8, n + 1], S: f32[n], B: f32[16]):
+    for i in vectorized(16):
+        B[i] = exp(A[i * 3 % 8, 0])
+""")
+    kernel = build(func, "c -threads=1 -vector_bits=512")
+    assert "fetch_f32x16(A" in kernel.source and "pick_f32x16(x" in kernel.source
+    a = np.linspace(-3, 3, 40, dtype=np.float32).reshape(8, 5)
+    s = np.zeros(4, np.float32)
+    wanted = np.exp(a[np.arange(16) * 3 % 8, 0])
+    np.testing.assert_allclose(kernel(a, s), wanted, rtol=1e-6)
