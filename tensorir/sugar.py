@@ -150,6 +150,17 @@ class Operators(Generic[Result]):
 
         return abs(self)  # type: ignore[arg-type, return-value]
 
+    def __round__(self, digits: Any = None) -> Any:
+        raise TensorIRError(
+            f"round computes numbers, and {self!r} is computed by a kernel; use te.rint, by which "
+            "halves become even as in Python, or te.round, by which they go away from zero"
+        )
+
+    def __trunc__(self) -> Any:
+        raise TensorIRError(
+            f"math.trunc computes numbers, and {self!r} is computed by a kernel; use te.trunc"
+        )
+
 
 def _of_numpy(name: str, operand: object) -> str:
     from tensorir.te.math import FUNCTIONS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 
 import numpy as np
@@ -51,5 +52,8 @@ def test_functions_of_numpy_say_what_to_use(kind):
         with pytest.raises(TensorIRError, match="computed by a kernel; use") as caught:
             call()
         assert name in str(caught.value)
+    for call, name in ((round, "te.rint"), (math.trunc, "te.trunc")):
+        with pytest.raises(TensorIRError, match=f"computed by a kernel; use {name}"):
+            call(x)
     with pytest.raises(TensorIRError, match="not an expression"):
         np.ones(3) * x
