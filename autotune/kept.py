@@ -9,6 +9,7 @@ to its last. The same is true of one that few other results need: a matrix times
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from itertools import product
 from math import prod
 
 from autotune.device import Cpu
@@ -23,7 +24,8 @@ DEPTHS = (1, 8, 4, 16)
 """How many these terms are."""
 
 ROWS = 4
-"""Uses of an element of an operand that a tile has all of, and the first cache the sums."""
+"""Uses of an element of an operand that a tile has all of; sums of more wait in the second cache,
+sums of as many in either."""
 
 
 def kept_nests(
@@ -54,9 +56,11 @@ def kept_nests(
         return
     terms = c.axes[steps[-1]].digits[-1].extent or 1  # parts of other variables have no order
     depths = [few for few in DEPTHS if terms % few == 0]
-    room = cpu.kept_bytes(1 if uses <= ROWS else 2) // dtype.itemsize(c.sums.dtype) // uses
-    room //= 1 + len(c.operands)  # as many elements of each pass by until a sum is needed again
-    for width, tall in _tiles(sizes, lane, rows, cpu.lanes(c.sums.dtype), cpu.registers):
+    each = dtype.itemsize(c.sums.dtype) * uses
+    each *= 1 + len(c.operands)  # as many elements of each pass by until a sum is needed again
+    rooms = [cpu.kept_bytes(level) // each for level in ((1, 2) if uses <= ROWS else (2,))]
+    tiles = _tiles(sizes, lane, rows, cpu.lanes(c.sums.dtype), cpu.registers)
+    for (width, tall), room in product(tiles, rooms):
         for count in range(1, len(near) + 1):
             outer = prod(sizes[n] for n in c.spatial if n not in near[:count] and n not in rows)
             task = _task(sizes, near[:count], lane, width, room, -(-cpu.threads // outer))
@@ -108,12 +112,13 @@ def _lane(c: library.Contraction, operand: int) -> int | None:
 def _task(
     sizes: list[int], axes: list[int], lane: int, width: int, room: int, parts: int
 ) -> dict[int, int] | None:
-    """Whole axes; a lane that is the only one may be cut, into so many parts at least. None if so
-    many sums have no room."""
+    """Whole axes; a lane that is the only one may be cut, into a multiple of so many parts that are
+    as large as each other. None if so many sums have no room."""
     others = prod(sizes[n] for n in axes if n != lane)
     most = room // others // width * width
-    if others == 1:
-        most = min(most, -(-sizes[lane] // (parts * width)) * width)
+    if others == 1 and most:
+        tasks = -(-sizes[lane] // (most * parts)) * parts
+        most = -(-sizes[lane] // (tasks * width)) * width
     if most == 0 or (most < sizes[lane] and others > 1):
         return None
     return {n: min(most, -(-sizes[n] // width) * width) if n == lane else sizes[n] for n in axes}

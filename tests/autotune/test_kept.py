@@ -233,6 +233,25 @@ def test_operands_that_are_used_again_or_constant_are_not_read_so() -> None:
     assert not list(kept_nests(one, CPUS[0], ["w"]))
 
 
+@pytest.mark.parametrize("m", [1, 3])
+@pytest.mark.parametrize(("k", "n"), [(4096, 4096), (1024, 16384), (5000, 5000)])
+def test_rows_of_large_matrices_are_read_side_by_side(m: int, k: int, n: int) -> None:
+    """A vector, or few, times a matrix that no cache holds: processors read several rows in their
+    order sooner than one. 0.45 to 0.7 of the time (two threads of a Zen 4)."""
+    (_, plan), *_ = plans(prepared(rows(m, k, n))[1], CPUS[1])
+    assert plan.depth > 1
+    assert plan.task[plan.lane] * 4 >= 4096  # and each of them for a page at least
+
+
+@pytest.mark.parametrize("n", [4096, 5000, 7000])
+def test_tasks_of_a_row_are_as_large_as_each_other(n: int) -> None:
+    """Threads have as many of them."""
+    for plan in kept_nests(prepared(rows(1, 4096, n))[1], CPUS[1]):
+        (width,), (size,) = plan.tile[-1:], plan.task[-1:]
+        tasks = -(-n // size)
+        assert tasks % 2 == 0 and tasks * (size - width) < n
+
+
 def test_sums_of_a_task_stay_in_the_first_cache() -> None:
     for name, func in SMALL.items():
         _, c = prepared(func())
