@@ -3,7 +3,8 @@
 A nest with its sums in registers takes all terms of a few results at a time, and so reads an
 operand that no other result needs in short pieces, with gaps. Where the sums of a task stay in
 cache instead, and are gone over for every few terms, such an operand is read from its first element
-to its last. The same is true of one that few other results need: a matrix times some rows.
+to its last, a few rows side by side. The same is true of one that few other results need: a matrix
+times some rows.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def test_places_that_fill_several_registers_are_elements(kind, instruction, move
     func = picked(kind, moved)
     kernel = build(default_schedule(func, TARGET), TARGET)
     assert ("gathersiv16sf" in kernel.source) == instruction
-    assert ("pick_f32x16" in kernel.source) != instruction
+    assert ("fetch_f32x16" in kernel.source) != instruction
     rng = np.random.default_rng(0)
     x, at = rng.random(1000, dtype="float32"), rng.integers(-9, 1100, 512).astype(kind)
     place = (at + np.arange(512).astype(kind)) if moved else at
