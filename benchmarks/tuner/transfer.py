@@ -113,14 +113,15 @@ def section_of(mark: str, file: str, title: str, found: Sequence[Spent], seeds: 
     least = sum(s.kind == NOTHING for s in found)
     told = [s for s in found if s.kind not in (NOTHING, UNKNOWN, NEITHER)]
     notes = [
-        f"{seeds} seeds. {least} of {len(found)} workloads begin within 5 % of the best known, with"
-        " the default: there is nothing to save."
+        f"{seeds} seed{'s' * (seeds > 1)}. {least} of {len(found)} workloads begin within 5 % of"
+        " the best known, with the default: there is nothing to save."
     ]
     if told:
         low, high = _interval(told)
+        sure = f"{low:.0%} to {high:.0%} with 95 % confidence" if seeds > 1 else "one seed: unsure"
         notes.append(
             f"Of {len(told)} others, records of another size save {_share(told):.0%} of the trials"
-            f" ({low:.0%} to {high:.0%} with 95 % confidence)."
+            f" ({sure})."
         )
     data = {
         "saved": _share(told) if told else None,
