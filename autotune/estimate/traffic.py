@@ -32,13 +32,16 @@ product of 64 terms takes 0.9 of the time, one of 128 terms 0.93 to 0.98."""
 ALONE = 0.8
 """The share of all lines from which on those of one panel come as if there were no others."""
 
-
 TOGETHER = 0.1
-"""Share by which lines of rows that are read in their order come sooner, each time these rows
-double, up to eight, and later beyond: column sums of eight rows at a time take 0.6 of the time. So
-do single rows that go on for `LONG` bytes, where the first cache holds what is summed up."""
+"""Share by which lines come sooner each time that the rows which are read side by side, in their
+order, double: column sums of eight rows at a time take 0.6 of the time."""
+
+DOUBLED = 3
+"""How often that is so; from there on they come later again."""
 
 LONG = 65536
+"""Bytes from which on a single row comes sooner still, by one such share, if the first cache holds
+what is summed up."""
 
 
 class Traffic(Alike):
@@ -209,11 +212,24 @@ class Traffic(Alike):
         """The share of the time of lines that is left where loops, outermost first, read a stream
         from one element to the next, or it is asked for ahead. Sums in registers take their terms
         from apart."""
-        run, ends = np.ones(len(self.tile)), np.zeros(len(self.tile), dtype=bool)
         if not self.added and any(n == operand for n, _ in self.plan.ahead):
-            return run * GAPLESS
+            return np.full(len(self.tile), GAPLESS)
         if not self.plan.depth:
-            return run
+            return np.ones(len(self.tile))
+        run, rows = self.rows_in_order(stream, axes, times)
+        lanes = [plan.lane for plan in self.plans]
+        passing = self.task[np.arange(len(run)), lanes] * (1 + len(self.streams))
+        near = passing * self.of.result.item <= self.cpu.kept_bytes(1)
+        long = near & (rows == 1) & (run * stream.item >= LONG)
+        times_sooner = np.where(long, DOUBLED + 1, DOUBLED - np.abs(DOUBLED - np.log2(rows)))
+        return np.where(run * stream.item >= PAGE, GAPLESS * (1 - TOGETHER * times_sooner), 1.0)
+
+    def rows_in_order(
+        self, stream: Stream, axes: npt.NDArray[np.int64], times: Column
+    ) -> tuple[Column, Column]:
+        """The elements of a stream that loops, outermost first, read from one to the next, and how
+        many such rows they read side by side."""
+        run, ends = np.ones(len(self.tile)), np.zeros(len(self.tile), dtype=bool)
         every = np.arange(len(run))
         boxes = np.ones((len(run), len(self.of.extents)))
         extents, strides = (
@@ -232,11 +248,7 @@ class Traffic(Alike):
             boxes[every, axis] = box = np.minimum(box * count, extents[axis])
             longer = moved & goes_on & ~ends
             run, rows = np.where(longer, step * box, run), np.where(longer, few, rows)
-        passing = self.task[every, [plan.lane for plan in self.plans]] * (1 + len(self.streams))
-        near = passing * self.of.result.item <= self.cpu.kept_bytes(1)
-        long = near & (rows == 1) & (run * stream.item >= LONG)
-        together = np.where(long, 4, 3 - np.abs(3 - np.log2(rows)))
-        return np.where(run * stream.item >= PAGE, GAPLESS * (1 - TOGETHER * together), 1.0)
+        return run, rows
 
     def beside(self, streams: Sequence[Stream], pieces: Column) -> Column:
         """How much longer memory takes that the rows of a tile read side by side, for each stream:

@@ -252,7 +252,7 @@ def test_tasks_of_a_row_are_as_large_as_each_other(n: int) -> None:
         assert tasks % 2 == 0 and tasks * (size - width) < n
 
 
-def test_sums_of_a_task_stay_in_the_first_cache() -> None:
+def test_sums_of_tasks_of_small_programs_stay_in_the_first_cache() -> None:
     for name, func in SMALL.items():
         _, c = prepared(func())
         for plan in kept_nests(c, CPUS[1]):
