@@ -159,6 +159,20 @@ def test_importing_everything_is_quick(import_run):
     assert import_run.modules[0] < 20 and import_run.modules[1] < 480
 
 
+def test_schedules_for_processors_load_nothing_for_gpus():
+    """Which takes as long as making the schedule of a small program does."""
+    code = (
+        "import sys; from autotune import default_schedule;"
+        "from autotune.examples import EXAMPLES, make_example;"
+        "made = [default_schedule(make_example(name), 'c -threads=2') for name in EXAMPLES];"
+        "print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    loaded = [m for m in done.stdout.split() if {"gpu", "cuda", "opencl"} & set(m.split("."))]
+    assert [m for m in loaded if not m.startswith("tensorir.")] == []  # targets, names of axes
+
+
 def test_lazy_packages_tell_type_checkers_the_same():
     for path in SOURCES:
         table = runtime_names(path)

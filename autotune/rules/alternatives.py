@@ -86,12 +86,12 @@ def _using(start: Start, block: str, algorithm: str) -> Start | None:
     try:
         last: BlockRef | None = sch.use_algorithm(block, algorithm)
     except ScheduleError:
-        last = library.gpu.use_on_axes(sch, block, algorithm)
+        known = known_algorithms()[algorithm]
+        last = library.gpu.use_on_axes(sch, block, algorithm) if known.kinds == ("gpu",) else None
     if last is None:
         return None
     refused = start.refused | join_epilogue(sch, last)
-    name = f"{algorithm}({block})"
-    return Start(f"{start.name}+{name}" if start.name else name, sch, refused)
+    return Start(f"{start.name}+{algorithm}({block})".lstrip("+"), sch, refused)
 
 
 def reductions(sch: Schedule) -> list[str]:

@@ -8,15 +8,14 @@ from schedule.library.contraction.find import find_contraction
 from schedule.library.contraction.plain import on_axes
 from schedule.schedule import Schedule
 from schedule.state import BlockRef
-from tensorir import BinOp, body_loads, find_algorithm, walk_exprs
+from tensorir import BinOp, body_loads, walk_exprs
 
 
 def use_on_axes(sch: Schedule, block: str, algorithm: str) -> BlockRef | None:
     """Compute a sum that reads at parts of its variables by an algorithm for GPUs, after it got a
     variable for each axis, and so did the stage behind it, which stores where it did. Returns the
     block that makes the result; None, and nothing is done, where the algorithm is not for it."""
-    known = find_algorithm(algorithm)
-    if known is None or known.kinds != ("gpu",) or not _reads_parts(sch, block):
+    if not _reads_parts(sch, block):
         return None
     start = len(sch.trace)
     try:
