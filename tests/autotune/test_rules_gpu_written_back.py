@@ -55,8 +55,8 @@ def test_results_from_sector_to_sector_are_right_and_ask_for_less(name, cache):
     plan = next(p for p in choose(func, DEVICE, None, ()).sketch.plans)
     assert isinstance(plan, ProductPlan)
     memory = TileMemory(plan.contraction, {*plan.contraction.spatial})
-    offered = [memory.to_sectors(x.plan) for x in plan.found]
-    tile = next(p for p in offered if p.results and memory.is_free(p) and accepts(plan, p))
+    offered = memory.without_conflicts(memory.to_sectors(x.plan) for x in plan.found)
+    tile = next(p for p in offered if p.results and accepts(plan, p))
     rng, stored = np.random.default_rng(0), []
     given = [rng.integers(-4, 5, p.const_shape).astype(p.dtype) for p in func.inputs]
     for results in (True, False):

@@ -3,7 +3,7 @@ whose rows begin within a sector of memory."""
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from dataclasses import replace
 from functools import cached_property
 from math import prod
@@ -80,12 +80,18 @@ class TileMemory:
             boxes &= (totals[:, n] == 1) | (totals[:, n] == self.sizes[n])
         return boxes
 
-    def is_free(self, plan: library.gpu.TilePlan) -> bool:
-        """Whether lanes that store results to shared memory meet in no bank."""
-        if not plan.results or plan.fills_warps(self.c.spatial[-1]):
-            return True
-        tile = library.gpu.staged_results(self.c, plan)
-        return len(tile.in_memory) < 2 or tile.pitched_as_in_memory[1][0] == 1
+    def without_conflicts(
+        self, plans: Iterable[library.gpu.TilePlan]
+    ) -> list[library.gpu.TilePlan]:
+        """Those of which lanes that store results to shared memory meet in no bank."""
+        kept, asked = list(plans), dict[tuple[library.gpu.Cut, ...], library.gpu.StagedTile]()
+        for plan in kept:
+            if plan.results and not plan.fills_warps(self.c.spatial[-1]) and plan.cuts not in asked:
+                asked[plan.cuts] = library.gpu.staged_results(self.c, plan)
+        several = {cuts: tile for cuts, tile in asked.items() if len(tile.in_memory) > 1}
+        found = library.gpu.tile_pitches([tile.layout_as_in_memory for tile in several.values()])
+        meet = {cuts for cuts, pitched in zip(several, found) if pitched.met[0] > 1}
+        return [plan for plan in kept if not plan.results or plan.cuts not in meet]
 
     @cached_property
     def odd_results(self) -> bool:

@@ -251,7 +251,7 @@ class _Search:
         kept = [counts.plan for counts in ranked]
         kept += map(self.laid, ranked)
         kept = [p for plan in kept for p in dict.fromkeys((plan, self.from_sectors(plan)))]
-        kept += [p for p in map(self.memory.to_sectors, kept) if self.memory.is_free(p)]
+        kept += self.memory.without_conflicts(map(self.memory.to_sectors, kept))
         return self.counts(
             replace(plan, ahead=ahead)
             for plan in dict.fromkeys(kept)
@@ -272,6 +272,8 @@ class _Search:
         """The same as columns; `rough` before banks are looked at."""
         fetched = [n for n in range(len(self.c.operands)) if plans.fetches(n).any()]
         tiles = {n: self.different_tiles(n, plans, rough) for n in fetched}
+        if not rough:
+            library.gpu.tile_pitches([tile.layout for found, _ in tiles.values() for tile in found])
         return TileColumns(self.c, self.gpu, plans, tiles, self.can_be_laid, rough)
 
     def different_tiles(
@@ -315,7 +317,7 @@ class _Search:
     def tiles(self) -> Cuts:
         """The cuts of tiles, with steps of a usual length, each once."""
         found = [self.tiles_of(*order) for order in dict.fromkeys([self.sides, self.in_operands])]
-        found += [self.rows(self.tiles_of_batches()), self.rows(self.tiles_of_small_batches())]
+        found += [self.tiles_of_batches(), self.tiles_of_small_batches()]
         every = np.concatenate(found)
         last = {cuts.tobytes(): n for n, cuts in reversed(list(enumerate(every)))}
         return every[sorted(last.values())]
@@ -326,7 +328,7 @@ class _Search:
         rows = [[cuts.get(n, none) for n in axes] for cuts in found]
         return np.array(rows, np.int64).reshape(len(rows), len(axes), len(none))
 
-    def tiles_of_batches(self) -> Iterator[dict[int, library.gpu.Cut]]:
+    def tiles_of_batches(self) -> Cuts:
         """Where neighbours in the result are of different batches, which share nothing: lanes have
         a sector of them, and each thread a tile of one batch."""
         c, near = self.c, self.near
@@ -335,73 +337,74 @@ class _Search:
             if n not in self.batch and n not in self.still:
                 kinds.setdefault(tuple(self.moved[n]), []).append(n)
         if near not in self.batch or len(kinds) != 2:
-            return
-        rows, columns = kinds.values()
+            return self.rows(())
         beside = min(library.gpu.in_sector(c.result.dtype), Gpu.warp)
         both = Gpu.warp // beside
         lanes = [(n, both // n) for n in (1, 2, 4, 8) if both % n == 0]
-        for own, (first, second), warps in product(OWN[:4], lanes, WARPS):
-            cuts = {**self.first_cuts, near: library.gpu.Cut(lanes=beside)}
-            cuts |= self.side(rows, own[0], first, warps[0], False)
-            yield cuts | self.side(columns, own[1], second, warps[1], False)
+        ways = list(product(OWN[:4], lanes, WARPS))
+        every = self.rows([{**self.first_cuts, near: library.gpu.Cut(lanes=beside)}])
+        for n, axes in enumerate(kinds.values()):
+            every = every * self.side(axes, [[part[n] for part in way] for way in ways])
+        return every
 
-    def tiles_of_small_batches(self) -> Iterator[dict[int, library.gpu.Cut]]:
+    def tiles_of_small_batches(self) -> Cuts:
         """Where batches have fewer results than blocks have threads: lanes and warps that all of
         one leave have others."""
         batch = [n for n in self.c.spatial if n in self.batch]
         sizes = [prod(map(self.extent, side)) for side in self.sides]
         if not batch or self.near in batch or prod(sizes) >= FEW:
-            return
+            return self.rows(())
+        first, ways = [], []
         for own, warps in product(OWN, (1, 2, 4, 8)):
             lanes = [1 << (ceil(size / n) - 1).bit_length() for size, n in zip(sizes, own)]
-            if prod(lanes) > Gpu.warp:
-                continue
-            beside = library.gpu.Cut(warps, 1, Gpu.warp // prod(lanes))
-            cuts = {**self.first_cuts, batch[-1]: beside}
-            for axes, n, count in zip(self.sides, own, lanes):
-                cuts |= self.side(axes, n, count, 1, False)
-            yield cuts
+            if prod(lanes) <= Gpu.warp:
+                beside = library.gpu.Cut(warps, 1, Gpu.warp // prod(lanes))
+                first.append({**self.first_cuts, batch[-1]: beside})
+                ways.append([(n, count, 1) for n, count in zip(own, lanes)])
+        every = self.rows(first)
+        for n, axes in enumerate(self.sides):
+            every = every * self.side(axes, [way[n] for way in ways])
+        return every
 
     def tiles_of(self, mine: tuple[int, ...], others: tuple[int, ...]) -> Cuts:
         """Those that share the axes of both sides in this order."""
         large = others and self.results >= LARGE * self.gpu.multiprocessors
         owns = [own for own in OWN if not large or prod(own) >= LEAST_OWN]
         spreads = (False, True) if max(len(mine), len(others)) > 1 and others else (False,)
-        ways = list(product(owns, LANES, WARPS, spreads))
+        ways = list(product(owns, LANES, WARPS))
         if not others:
             alone = len(mine) < 2
-            kept = [x[:3] for x in ways if not alone or x[0][1] * x[1][1] * x[2][1] == 1]
+            kept = [x for x in ways if not alone or x[0][1] * x[1][1] * x[2][1] == 1]
             return self.rows(self.first_cuts | self.pair(mine, *way) for way in kept)
-        every = self.rows([self.first_cuts])
-        for n, axes in enumerate((mine, others)):
-            keys = [(own[n], lanes[n], warps[n], spread) for own, lanes, warps, spread in ways]
-            places = {key: at for at, key in enumerate(dict.fromkeys(keys))}
-            rows = self.rows(self.side(axes, *key) for key in places)
-            every = every * rows[[places[key] for key in keys]]  # no axis is in several
-        return every
+        found = [self.rows([self.first_cuts])] * len(spreads)
+        for n, axes in enumerate((mine, others)):  # no axis is in several
+            own = [[part[n] for part in way] for way in ways]
+            found = [x * self.side(axes, own, spread) for x, spread in zip(found, spreads)]
+        return np.stack(found, 1).reshape(-1, *found[0].shape[1:])
 
     def side(
-        self, axes: Sequence[int], own: int, lanes: int, warps: int, spread: bool
-    ) -> dict[int, library.gpu.Cut]:
-        """The cuts of the axes of a side: lanes go to the innermost one, what a thread has to it or
-        to the next one, warps to the last one that has room. A side may have no axes."""
-        if not axes:
-            return {}
-        found = {n: [1, 1, 1] for n in axes}  # warps, own, lanes
-        for kind, count in ((2, lanes), (1, own), (0, warps)):
-            order = list(axes)
-            if kind != 2 and spread and len(axes) > 1:
-                order = [*axes[1:], axes[0]]
+        self, axes: Sequence[int], ways: Sequence[Sequence[int]], spread: bool = False
+    ) -> Cuts:
+        """The cuts of the axes of a side, for each way what a thread, lanes and warps have of it:
+        lanes go to the innermost one, what a thread has to it or to the next one, warps to the last
+        one that has room. A side may have no axes; all others are whole."""
+        cuts = np.ones((len(ways), len(self.c.axes), len(library.gpu.Cut())), np.int64)
+        own, lanes, warps = np.array(ways, np.int64).reshape(-1, 3).T
+        turned = [*axes[1:], *axes[:1]] if spread else axes
+        for kind, count, order in ((2, lanes, axes), (1, own, turned), (0, warps, turned)):
             for n in order:
-                if count == 1:
-                    break
-                room, take = ceil(self.extent(n) / prod(found[n])), 1
-                while take < count and take < room:
-                    take *= 2
-                found[n][kind] *= take
-                count = ceil(count / take)
-            found[order[0]][kind] *= count if kind == 2 else 1
-        return {n: self.cut(n, *values) for n, values in found.items()}
+                room = -(-self.extent(n) // cuts[:, n].prod(1))
+                take = 1 << np.ceil(np.log2(np.minimum(count, room))).astype(np.int64)
+                cuts[:, n, kind] *= take
+                count = -(-count // take)
+            if kind == 2 and axes:
+                cuts[:, axes[0], kind] *= count
+        for n in axes:
+            room = -(-self.extent(n) // (cuts[:, n, 0] * cuts[:, n, 2]))
+            mine = np.minimum(cuts[:, n, 1], np.maximum(1, room))
+            wide = np.where((mine % 4 == 0) & (n in self.aligned), 4, 1)
+            cuts[:, n, 1], cuts[:, n, 3] = mine // wide, wide
+        return cuts
 
     def pair(
         self,

@@ -10,6 +10,7 @@ from schedule.library.gpu.in_rows.long_rows import LongRows, long_rows
 from schedule.library.gpu.in_rows.rows import Rows, rows
 from schedule.library.gpu.in_rows.short_rows import ShortRows, short_rows
 from schedule.library.gpu.matmul import Matmul, matmul
+from schedule.library.gpu.memory.pitches import tile_pitches
 from schedule.library.gpu.memory.sectors import before_rows, begins_within, in_sector
 from schedule.library.gpu.realigned import Realigned, realigned
 from schedule.library.gpu.recurrences import Recurrence, recurrence
@@ -67,6 +68,7 @@ __all__ = [
     "short_rows",
     "staged_results",
     "states_in_rows",
+    "tile_pitches",
     "transpose",
     "turned_reads",
     "turned_rows",

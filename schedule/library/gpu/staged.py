@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from schedule.errors import Refusal
 from schedule.library.contraction.axes import FAR, Contraction, Digit, Operand
-from schedule.library.gpu.memory.banks import tile_pitch, tile_weights
+from schedule.library.gpu.memory.pitches import Pitched, TileLayout, tile_pitches
 from schedule.library.gpu.tile_plan import TilePlan
 from tensorir import Gpu, dtype
 
@@ -119,39 +119,42 @@ class StagedTile:
     @property
     def pitch(self) -> tuple[int, int]:
         """Factor and offset for storage_align, in elements, with the fewest conflicts of banks."""
-        return self._pitched[0]
+        return self._pitched.pitch
 
     @property
     def met(self) -> tuple[int, int]:
         """How many times a warp has to ask with this pitch, for one read of the sums and for one
         write of the copy: 1 without conflicts."""
-        return self._pitched[1]
+        return self._pitched.met
 
     @cached_property
-    def _pitched(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        return self._pitch_of(self.dims, self.apart)
+    def _pitched(self) -> Pitched:
+        return tile_pitches([self.layout])[0]
+
+    @property
+    def pitched_as_in_memory(self) -> Pitched:
+        """That of what lies in the order of memory."""
+        return tile_pitches([self.layout_as_in_memory])[0]
 
     @cached_property
-    def pitched_as_in_memory(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """`pitch` and `met` of what lies in the order of memory."""
-        return self._pitch_of(self.in_memory, len(self.in_memory) - 2)
+    def layout(self) -> TileLayout:
+        """What its banks depend on."""
+        return self._layout(self.dims, self.apart)
 
-    def _pitch_of(
-        self, dims: Sequence[TileDim], apart: int
-    ) -> tuple[tuple[int, int], tuple[int, int]]:
+    @cached_property
+    def layout_as_in_memory(self) -> TileLayout:
+        """The same of what lies in the order of memory."""
+        return self._layout(self.in_memory, len(self.in_memory) - 2)
+
+    def _layout(self, dims: Sequence[TileDim], apart: int) -> TileLayout:
         lanes = [(n, cut) for n, cut in enumerate(self.plan.cuts) if cut.lanes > 1]
         moved = [[(dim.steps[n] or 0) * cut.elements for dim in dims] for n, cut in lanes]
         alone = [0] * len(dims)  # where a warp has one lane
-        return tile_pitch(
+        return TileLayout(
             tuple([dim.extent for dim in dims]), tuple([dims.index(dim) for dim in self.in_memory]),
             apart, self.item, self.vector, dims[-1] == self.in_memory[-1],
             tuple([cut.lanes for _, cut in lanes]) or (1,), tuple(map(tuple, moved or [alone])),
         )  # fmt: skip
-
-    @property
-    def extents(self) -> tuple[int, ...]:
-        """Of the dimensions, as they lie in shared memory."""
-        return tuple([dim.extent for dim in self.dims])
 
     @cached_property
     def straight(self) -> bool:
@@ -227,9 +230,7 @@ class StagedTile:
     @cached_property
     def bytes(self) -> int:
         """Of shared memory, padding of its pitch included."""
-        factor, offset = self.pitch
-        (weights,) = tile_weights(self.extents, self.apart, factor, [offset]).tolist()
-        return int(weights[0]) * self.dims[0].extent * self.item
+        return self._pitched.elements * self.item
 
     @cached_property
     def sectors(self) -> float:

@@ -286,7 +286,7 @@ class _Tiles:
         sch, tile = self.sch, staged_results(self.c, self.plan)
         copy = str(sch.cache_write(stored, 0, "shared"))
         if len(tile.in_memory) > 1 and self.in_several_rows:
-            made, (pitch, _) = store_of(sch, stored).buffer, tile.pitched_as_in_memory
+            made, pitch = store_of(sch, stored).buffer, tile.pitched_as_in_memory.pitch
             sch.storage_align(stored, made.name, last_axis(made) - 1, *pitch)
         return copy
 

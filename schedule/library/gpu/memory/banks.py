@@ -18,9 +18,6 @@ Places = npt.NDArray[np.int64]
 TILES = 1024
 """Tiles that look different of which the pitch is kept."""
 
-FREE = 2
-"""Times that a warp asks for one read and one write without conflicts of banks."""
-
 LOOKED_AT = 8
 """Warps of which the places are looked at, of those that take a box together."""
 
@@ -129,56 +126,6 @@ def pitch_of_boxes(
     turns = asked(weights @ copied.T, item).mean(1)
     turns = turns + read_often * asked(weights @ read.T, item).mean(1)
     return ways[int(np.lexsort((weights[:, 0], turns))[0])]
-
-
-def tile_weights(extents: Sequence[int], apart: int, factor: int, offsets: Sequence[int]) -> Places:
-    """Elements between neighbours of each dimension of a tile whose pitch is aligned at the
-    dimension `apart`, for each offset a row."""
-    found, wanted = [np.ones(len(offsets), np.int64)], np.array(offsets, np.int64)
-    for n in range(len(extents) - 1, 0, -1):
-        pitch = found[0] * extents[n]
-        if n - 1 == apart:
-            pitch = pitch + (wanted - pitch) % factor
-        found.insert(0, pitch)
-    return np.stack(found, 1)
-
-
-@lru_cache(maxsize=TILES)
-def tile_pitch(
-    extents: tuple[int, ...], fetched: tuple[int, ...], apart: int, item: int, vector: int,
-    straight: bool, lanes: tuple[int, ...], steps: tuple[tuple[int, ...], ...],
-) -> tuple[tuple[int, int], tuple[int, int]]:  # fmt: skip
-    """Factor and offset for storage_align, in elements, with which lanes of a warp meet in the
-    fewest banks as they read a tile for the sums and as they write the copy; and how many times a
-    warp has to ask then, for one read and for one write: 1 without conflicts.
-
-    extents   of the dimensions, as they lie in shared memory; `fetched` says which these are from
-              the outermost in memory inwards, `apart` at which of them the pitch is aligned
-    vector    elements of `item` bytes that one copy moves, where they are neighbours in shared
-              memory too if `straight`
-    lanes     of a warp along each axis, and how far each of these moves in each dimension (`steps`)
-    """
-    unit, factor = max(1, Gpu.bank_bytes // item), Gpu.banks * Gpu.bank_bytes // item
-    together = vector if straight else 1
-    *others, last = [extents[n] for n in fetched]
-    copies = _first([*others, -(-last // vector)])
-    copies[:, -1] *= vector
-    reads = _first(lanes) @ np.array(steps, np.int64)
-
-    def met(offsets: Sequence[int]) -> list[tuple[int, int, int, int]]:
-        """Of each offset how often warps ask for both, itself, and for one read and write."""
-        weights = tile_weights(extents, apart, factor, offsets)
-        read = asked(weights @ reads.T, item).max(1)
-        written = asked(weights[:, fetched] @ copies.T, item, Gpu.warp // together).max(1)
-        return list(zip((read + written).tolist(), offsets, read.tolist(), written.tolist()))
-
-    every = range(0, factor, max(unit, together))
-    aligned = [n for n in every if n % (4 * unit) == 0]
-    found, left = met(aligned), [n for n in every if n not in aligned]
-    if left and min(found)[0] > FREE:
-        found += met(left)
-    _, offset, read, written = min(found)
-    return (factor, offset), (read, written)
 
 
 def _first(extents: Sequence[int]) -> Places:
