@@ -153,10 +153,9 @@ def _parts(
     rest = [group for group in groups if group.block not in taken]
     tell(bring_on_axes(sch, rest, taken_by_rules, rules.anywhere))
     for group in rest:
-        own = group.without(taken)
-        yield group.block, partial(alone, own)
+        yield group.block, partial(alone, group.without(taken))
     for plan in chains:
-        inside = [group for group in groups if group.block in plan.stages]
+        inside = [g.without(taken - {*plan.stages}) for g in groups if g.block in plan.stages]
         others = combined([alone(g, sch) for g in inside], rng, constants) if rng else ()
         yield _known([(plan,), *others])
 

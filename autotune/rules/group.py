@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -55,8 +55,9 @@ class Group:
         return (*self.padding, self.block, *([self.epilogue] if self.epilogue else ()))
 
     def without(self, stages: Collection[str]) -> Group:
-        """The same block, without padding that is one of `stages`: others schedule those."""
-        return replace(self, padding=tuple(p for p in self.padding if p not in stages))
+        """The same block, without what is one of `stages`, which others schedule."""
+        epilogue = None if self.epilogue in stages else self.epilogue
+        return Group(self.block, epilogue, tuple(p for p in self.padding if p not in stages))
 
 
 def size(extent: Expr) -> int:

@@ -9,6 +9,7 @@ in places of its own. The second is proved on the digits of the index expression
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from tensorir.analysis.block_accesses import (
@@ -21,7 +22,7 @@ from tensorir.analysis.block_accesses import (
     written,
 )
 from tensorir.arith import Analyzer, Digit, Linear, decompose, determines
-from tensorir.arith.digits import digit_parts
+from tensorir.arith.digits import digit_parts, of_all_digits
 from tensorir.buffer import Buffer
 from tensorir.expr import BinOp, Const, Expr, Var, const, int_value
 from tensorir.stmt import Block, For, Stmt
@@ -36,6 +37,9 @@ def conflict(
 ) -> str | None:
     """Why two iterations of `node` may touch one element in `found`, all accesses of a buffer;
     None if they do not."""
+    if _at_most(node.extent, 1, analyzer):
+        return None
+    found = [a for a in found if not _never(a, inner, analyzer)]
     writes = [a for a in found if a.is_write]
     for write in writes:
         if _is_reduction_update(write, node):
@@ -58,6 +62,18 @@ def conflict(
                     f"uses what block {write.block.name!r} writes"
                 )
     return None
+
+
+def _never(access: Access, inner: Mapping[Var, Expr], analyzer: Analyzer) -> bool:
+    """Whether the place depends on a loop of `inner` that has no iterations."""
+    named = [v for e in access.in_loops() for v in variables(e) if v in inner]
+    return any([_at_most(inner[v], 0, analyzer) for v in named])
+
+
+def _at_most(extent: Expr, most: int, analyzer: Analyzer) -> bool:
+    """Whether an extent is a number, as `0 // n` is, and no larger than `most`."""
+    size = int_value(extent if isinstance(extent, (Const, Var)) else analyzer.simplify(extent))
+    return size is not None and size <= most
 
 
 def fixes(
@@ -207,7 +223,7 @@ def _same_slice(
             return True
     shared: list[Digit] = []
     pairs = list(zip(a.in_loops(), b.in_loops()))
-    for left, right in (*pairs, *_divided(pairs)):
+    for left, right in (*pairs, *of_all_digits(pairs)):
         shift = _shift(left, right, inner, analyzer)
         rows = [decompose(e, inner, analyzer) for e in (left, right)]
         if shift is None or rows[0] is None or rows[1] is None:
@@ -238,25 +254,6 @@ def _one_function(
                 return False
             pairs += zip(mine.operands, theirs.operands)
     return len(set(names.values())) == len(names)
-
-
-def _divided(pairs: Sequence[tuple[Expr, Expr]]) -> list[tuple[Expr, Expr]]:
-    """Values that are equal where all of the pairs are: those of which both sides have the same
-    quotients and remainders, as x and y where they are x // 7, y // 7 and x % 7, y % 7."""
-    parts: dict[tuple[Expr, Expr], list[tuple[int, int | None]]] = {}
-    for left, right in pairs:
-        (base, *mine), (other, *theirs) = digit_parts(left), digit_parts(right)
-        if base is not left and mine == theirs:
-            parts.setdefault((base, other), []).append(digit_parts(left)[1:])
-    found = []
-    for pair, digits in parts.items():
-        reached: int | None = 1
-        for divisor, extent in sorted(digits, key=lambda digit: digit[0]):
-            if divisor == reached:
-                reached = None if extent is None else divisor * extent
-        if reached is None:
-            found.append(pair)
-    return found
 
 
 def _shift(a: Expr, b: Expr, inner: Mapping[Var, Expr], analyzer: Analyzer) -> int | None:
@@ -292,6 +289,8 @@ def _told(
     What is below a digit must not make up for a difference of one in it, and what is above is a
     multiple of what the digit takes.
     """
+    if all(d.scale < 0 for d in (*left, *right)):
+        left, right, shift = _turned(left), _turned(right), -shift
     if any(d.scale < 0 for d in (*left, *right)):  # what is below could borrow from a digit
         return []
     found = []
@@ -306,6 +305,11 @@ def _told(
             if below[0] + shift < digit.scale and below[1] - shift < digit.scale:
                 found.append(digit)
     return found
+
+
+def _turned(digits: Sequence[Digit]) -> list[Digit]:
+    """The digits of the sum with the other sign."""
+    return [replace(d, scale=-d.scale) for d in digits]
 
 
 def _place(digit: Digit) -> tuple[int, int | None, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tensorir.arith.linear import Linear, plain_form, to_expr
@@ -63,6 +63,25 @@ def digits_of_sums(an: Analyzer, atoms: Iterable[Expr]) -> dict[Expr, Parts]:
             size = divisor * extent
             if form.terms.get(base) == 1 and not any(n % size for n in (*others, form.const)):
                 found[atom] = (total, divisor, extent)
+    return found
+
+
+def of_all_digits(pairs: Sequence[tuple[Expr, Expr]]) -> list[tuple[Expr, Expr]]:
+    """Values that are equal where all of the pairs are: those of which both sides have the same
+    quotients and remainders, as x and y where they are x // 7, y // 7 and x % 7, y % 7."""
+    parts: dict[tuple[Expr, Expr], list[tuple[int, int | None]]] = {}
+    for left, right in pairs:
+        (base, *mine), (other, *theirs) = digit_parts(left), digit_parts(right)
+        if base is not left and mine == theirs:
+            parts.setdefault((base, other), []).append(digit_parts(left)[1:])
+    found = []
+    for pair, digits in parts.items():
+        reached: int | None = 1
+        for divisor, extent in sorted(digits, key=lambda digit: digit[0]):
+            if divisor == reached:
+                reached = None if extent is None else divisor * extent
+        if reached is None:
+            found.append(pair)
     return found
 
 

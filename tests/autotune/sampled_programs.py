@@ -89,10 +89,20 @@ def running() -> PrimFunc:
     return te.create_prim_func([x, w, ops.matmul(chosen(ops.cumsum(x, axis=1)), w)])
 
 
+def running_from_sums() -> PrimFunc:
+    a, x, s = inputs((33, 40), (8, 33), (8, 33))
+    k = te.reduce_axis(40, name="k")
+    sums = te.compute((1, 33), lambda _, i: te.sum(a[i, k], axis=k), name="sums")
+    first = te.compute((1, 33), lambda _, i: sums[0, i] * 2.0, name="first")
+    step = te.compute((8, 33), lambda t, i: s[t - 1, i] * 0.5 + x[t, i], name="step")
+    return te.create_prim_func([a, x, te.scan(first, step, s, name="states")])
+
+
 PROGRAMS: dict[str, Callable[[], PrimFunc]] = {
     f.__name__: f
     for f in (
         products, three_products, chosen_input, both_ends, convolutions, pointwise, pooled,
         attention, normed, sums_of_sums, several_results, running,
+        running_from_sums,
     )
 }  # fmt: skip

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+
+import pytest
 
 from autotune.rules import make_space
 from autotune.rules.plan import MOST_SKETCHES, combined
+from autotune.rules.planned import PlannedSketch
 from tensorir import Cpu, Target, te
+from tests.autotune.sampled_programs import PROGRAMS
 
 CPU = Cpu(Target(vector_bits=128, threads=2, features=("fma",), l1d=32 << 10, l2=1 << 20))
 
@@ -87,3 +92,13 @@ def test_plans_of_later_groups_are_in_a_space():
         assert found == rules
     assert list(make_space(func, CPU).sketches) == list(space.sketches)
     assert list(make_space(func, CPU, seed=1).sketches) != list(space.sketches)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_stage_is_scheduled_twice(name):
+    """The first rows of a scan were also what is fused behind the sums that they are made of."""
+    for sketch in make_space(PROGRAMS[name](), CPU).sketches.values():
+        assert isinstance(sketch, PlannedSketch)
+        stages = Counter(b for plan in sketch.plans for b in plan.stages or plan.group.blocks)
+        assert set(stages.values()) <= {1}, (sketch.name, stages)
+        sketch.build(sketch.values())  # nothing is refused

@@ -28,8 +28,8 @@ from tensorir import (
     int_value,
     interpret,
     parse,
+    prove,
     substitute,
-    verify,
 )
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -100,8 +100,9 @@ def _size(e: Any, sizes: dict[str, int]) -> int:
 
 
 def check_text(sch: Schedule, work: Workload) -> None:
-    """The program is well formed, prints and parses; its trace replays from JSON and Python."""
-    verify(sch.func)
+    """The program is proved to be what schedules are made of, as one from elsewhere would have to
+    be; it prints and parses, and its trace replays from JSON and Python."""
+    prove(sch.func)
     text = str(sch.func)
     if str(parse(text)) != text:
         raise Mismatch("the printed program parses to another one")

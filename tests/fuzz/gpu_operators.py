@@ -4,19 +4,23 @@
     python tests/fuzz/gpu_operators.py softmax sum   # some
 
 Their threads are watched for races, bounds, and reads of what nobody wrote; `make test` runs a
-share of them without that. Prints what is wrong, and exits with 1 where something is.
+share of them without that. Prints what is wrong where it is found, and exits with 1 if anything is.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "backends"))
 from operator_examples import check, emulated  # noqa: E402
 
+from backends import CompiledKernel  # noqa: E402
 from tensorir import CHECKS, Target, TensorIRError, ops  # noqa: E402
+
+Case = tuple[str, int]
+"""An operator, and which of its examples."""
 
 TOGETHER = 40
 """Programs in one text: it takes the compiler as long as two or three texts of one each."""
@@ -24,17 +28,32 @@ TOGETHER = 40
 WATCHED = Target("cuda-emulator", arch="sm_90a", check=tuple(c for c in CHECKS if c != "counts"))
 
 
-def wrong(cases: Sequence[tuple[str, int]]) -> list[str]:
-    """What is wrong with some examples."""
-    found = []
+def wrong(cases: Sequence[Case]) -> Iterator[tuple[int, list[str]]]:
+    """What is wrong with some examples, a text after the other, and how many are done by then."""
     for first in range(0, len(cases), TOGETHER):
         some = cases[first : first + TOGETHER]
-        for case, kernel in zip(some, emulated(some, WATCHED, range(len(some)))):
-            try:
-                check(*case, kernel)
-            except (AssertionError, TensorIRError) as error:
-                found.append(f"{case[0]}, example {case[1]}: {error}")
-    return found
+        found = [why for case, kernel in made(some) for why in failing(case, kernel)]
+        yield first + len(some), found
+
+
+def made(cases: Sequence[Case]) -> list[tuple[Case, CompiledKernel | TensorIRError]]:
+    """Kernels of some examples, or why there is none: one that fails takes no others with it."""
+    try:
+        return list(zip(cases, emulated(cases, WATCHED, range(len(cases)))))
+    except TensorIRError as error:
+        if len(cases) == 1:
+            return [(cases[0], error)]
+    return [one for case in cases for one in made([case])]
+
+
+def failing(case: Case, kernel: CompiledKernel | TensorIRError) -> Iterator[str]:
+    """What is wrong with one example."""
+    try:
+        if isinstance(kernel, TensorIRError):
+            raise kernel
+        check(*case, kernel)
+    except (AssertionError, TensorIRError) as error:
+        yield f"{case[0]}, example {case[1]}: {error}"
 
 
 def main(names: Sequence[str]) -> int:
@@ -44,8 +63,10 @@ def main(names: Sequence[str]) -> int:
         return 2
     chosen = names or list(ops.OPERATORS)
     cases = [(name, n) for name in chosen for n in range(len(ops.OPERATORS[name].examples))]
-    found = wrong(cases)
-    print("\n".join([*found, f"{len(cases)} examples, {len(found)} of them wrong"]))
+    found = 0
+    for done, some in wrong(cases):
+        found += len(some)
+        print("\n".join([*some, f"{done} of {len(cases)} examples, {found} wrong"]), flush=True)
     return 1 if found else 0
 
 

@@ -8,7 +8,7 @@ import pytest
 from refusal import refused
 
 from schedule import Schedule, ScheduleError
-from tensorir import parse, te, verify
+from tensorir import parse, prove, te, verify
 
 
 def doubled(*shape):
@@ -98,3 +98,31 @@ def test_too_many_values_to_try():
     sch.fuse("i0_0", "i0_1_0")
     refused(sch.fuse, *sch.get_loops("B"), match="cannot be proved that block 'B' binds 'vi0'")
     verify(sch.func)
+
+
+@pytest.mark.parametrize("size", [0, 1, 7])
+def test_loops_without_iterations_conflict_with_nothing(size):
+    """Rows that `compute_at` moved into a loop over 0 // factor threads wrote one place in each."""
+    a = te.placeholder((size,), name="A")
+    factor, columns = te.var("factor"), te.var("columns")
+    k = te.reduce_axis(factor, name="k")
+    rows = te.compute((size // factor,), lambda i: te.sum(a[i * factor + k], axis=k), name="S")
+    spread = te.compute((size // factor, columns), lambda i, j: rows[i] + j, name="C")
+    sch = Schedule(te.create_prim_func([a, factor, spread, columns]))
+    i, j = sch.get_loops("C")
+    sch.parallel(i)
+    sch.compute_at("S", j)
+    prove(sch.func)
+
+
+def test_indices_that_fall_with_the_loop_tell_it():
+    """Rows in turned order: which lane an element belongs to was not found behind a split."""
+    a = te.placeholder((6, 2), name="A")
+    c = te.compute((6, 2), lambda i, j: a[i, j] * 2.0, name="C")
+    e = te.compute((6, 2), lambda i, j: c[5 - i, j] + 1.0, name="E")
+    sch = Schedule(te.create_prim_func([a, e]))
+    i, j = sch.get_loops("E")
+    sch.compute_at("C", i)
+    sch.split(j, [2, 2])
+    sch.vectorize(i)
+    prove(sch.func)
