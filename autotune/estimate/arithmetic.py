@@ -91,8 +91,8 @@ class Arithmetic(Results):
                 whole = 1.0 if stream.aligned(lanes) and not self.added else costs.unaligned
                 each = vectors * (whole if step == 1 else apart)
             if self.c.operands[n].pad and np.any(inline):
-                asked = np.where(inline, self.padding(n), 1.0)
-                each = each * np.tile(asked, len(sizes) // len(self.tile))
+                slower = np.where(inline, self.padding(n), 1.0)
+                each = each * np.tile(slower, len(sizes) // len(self.tile))
             count = mine * terms
             if plan.flat or (plan.written > 1 and step != 0):  # an element is loaded to all lanes
                 loaded, once = self.loaded(n, sizes, room)
@@ -103,8 +103,10 @@ class Arithmetic(Results):
                 picked += terms * self.picking(mine * vectors, sizes, step or 1)
             if self.c.operands[n].converted:
                 converted += count * (vectors if step != 0 else BROADCAST)
-            if any(n == asked for asked, _ in plan.ahead):  # a request takes as long as a load
-                loads += mine * terms * np.ceil(sizes[:, lane] * stream.item / LINE)
+            asked = self.asked(n)
+            if np.any(asked):  # a request takes as long as a load
+                lines = mine * terms * np.ceil(sizes[:, lane] * stream.item / LINE)
+                loads += np.where(np.tile(asked, len(sizes) // len(self.tile)), lines, 0.0)
         adds = self.operations(sizes, sums, shared) * terms + costs.convert * converted + picked
         adds = of.vector * adds / costs.units
         reads = of.vector * loads / costs.ports

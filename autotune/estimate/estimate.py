@@ -52,13 +52,14 @@ class Estimate(Facts):
         added = [step == 0 for step in self.c.result.strides]
         number = self._numbers
         moving: list[_Asked] = [
-            (number[added[p.lane], p.depth > 0, p.ahead, bool(p.flat)],
-             (number[p.lane, p.order, p.steps, own, p.depth], p.tile, p.task))
+            (number[added[p.lane], p.depth > 0],
+             (number[p.lane, p.order, p.steps, own, p.depth, p.ahead, bool(p.flat)],
+              p.tile, p.task))
             for p, own in zip(plans, packs)
         ]  # fmt: skip
         moved = self._known(self._moved, sizes, moving, _Nests.traffic)
         work = self._work(sizes, packs)
-        around = [(p.lane, p.lanes, p.threads, p.depth, p.ahead) for p in plans]
+        around = [(p.lane, p.lanes, p.threads, p.depth) for p in plans]
         return self._each(sizes, around, lambda nests, at: nests.cycles(work[at], moved[at]))
 
     def arithmetic(self, plans: Sequence[library.NestPlan]) -> Column:
@@ -78,9 +79,9 @@ class Estimate(Facts):
         for plan, own, known in zip(sizes.plans, packs, sizes.decided.tolist()):
             shared = self._shared_steps(plan) if plan.flat == "shifts" else ()
             tile = (plan.lane, plan.lanes, plan.flat, plan.depth, plan.written)
-            kind = (tile, own, plan.steps, shared, plan.apart, plan.chained, plan.ahead)
+            kind = (tile, own, plan.steps, shared, plan.apart, plan.chained)
             pad = tuple(known) if plan.pad == "inline" else None
-            keys.append((self._numbers[kind], (plan.tile, pad)))
+            keys.append((self._numbers[kind], (plan.tile, pad, plan.ahead)))
         return self._known(self._tiles, sizes, keys, _Nests.work)
 
     def _known(

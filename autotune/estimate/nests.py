@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from autotune.estimate.decided import Decided, decided
 from autotune.estimate.facts import Facts
@@ -98,6 +99,14 @@ class Alike:
                 tuple(strides), old.item, old.bytes, pack.axis, self.tile[:, pack.axis], far
             )
         return found
+
+    def asked(self, *operands: int) -> npt.NDArray[np.bool_]:
+        """Which plans ask ahead for one of some operands."""
+        ways = {plan.ahead for plan in self.plans}
+        if ways == {()}:
+            return np.zeros(len(self.plans), dtype=bool)
+        asking = {way: any(n in operands for n, _ in way) for way in ways}
+        return np.array([asking[plan.ahead] for plan in self.plans])
 
     def rows(self, stream: Stream | None = None) -> Column:
         """The rows of a register tile, or those that a stream is not the same for."""

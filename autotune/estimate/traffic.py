@@ -61,8 +61,8 @@ class Traffic(Alike):
         axes, times = self.loops()
         factors = np.ones((len(axes) + 1, len(self.tile), len(self.of.extents)))
         factors[_at(axes)] = times
-        boxes = np.cumprod(factors[::-1], axis=0)[::-1]  # below so many loops
-        boxes = np.minimum(boxes, self.of.extents)  # tiles reach beyond the end of an axis
+        boxes = _running(factors[::-1])[::-1]  # below so many loops
+        np.minimum(boxes, self.of.extents, out=boxes)  # tiles reach beyond the end of an axis
         gapless = [self.gapless(n, stream, axes, times) for n, stream in zip(places, streams)]
         reads = [*zip(streams, used, gapless)]
         tiles = len(axes) - len(self.plan.order)
@@ -85,7 +85,7 @@ class Traffic(Alike):
         count, depths = len(self.tile), len(axes) + 1
         counts = np.concatenate([np.ones((1, count)), times])
         around = np.concatenate([np.full((1, count), -1), axes])
-        before = np.cumprod(counts, axis=0)
+        before = _running(counts)
         different = np.any(counts > 1, axis=1)  # below loops of one iteration boxes are the same
         different[0] = True
         own = np.cumsum(different) - 1
@@ -212,17 +212,17 @@ class Traffic(Alike):
         """The share of the time of lines that is left where loops, outermost first, read a stream
         from one element to the next, or it is asked for ahead. Sums in registers take their terms
         from apart."""
-        if not self.added and any(n == operand for n, _ in self.plan.ahead):
-            return np.full(len(self.tile), GAPLESS)
-        if not self.plan.depth:
-            return np.ones(len(self.tile))
+        asked = np.where(self.asked(operand), 1.0 if self.added else GAPLESS, 1.0)
+        if not self.plan.depth or np.all(asked < 1.0):
+            return asked
         run, rows = self.rows_in_order(stream, axes, times)
         lanes = [plan.lane for plan in self.plans]
         passing = self.task[np.arange(len(run)), lanes] * (1 + len(self.streams))
         near = passing * self.of.result.item <= self.cpu.kept_bytes(1)
         long = near & (rows == 1) & (run * stream.item >= LONG)
         times_sooner = np.where(long, DOUBLED + 1, DOUBLED - np.abs(DOUBLED - np.log2(rows)))
-        return np.where(run * stream.item >= PAGE, GAPLESS * (1 - TOGETHER * times_sooner), 1.0)
+        sooner = np.where(run * stream.item >= PAGE, GAPLESS * (1 - TOGETHER * times_sooner), 1.0)
+        return np.where(asked < 1.0, asked, sooner)
 
     def rows_in_order(
         self, stream: Stream, axes: npt.NDArray[np.int64], times: Column
@@ -255,11 +255,12 @@ class Traffic(Alike):
         each is asked for ahead by itself. So are the `pieces` that a tile reads of rows in one page
         where its terms are written out, a little later."""
         along = np.stack([self.read_beside(stream) for stream in streams])
-        if self.plan.ahead:  # else by the plan, where other rows use them too
-            along = np.where(self.rows() == along, along, 1.0)
+        asking, flat = self.asked(*range(len(streams))), [bool(each.flat) for each in self.plans]
+        if np.any(asking):  # else by the plan, where other rows use them too
+            along = np.where(asking & (self.rows() != along), 1.0, along)
         found: Column = 1.0 + self.cpu.costs.beside * np.log2(along)
-        if self.plan.flat:
-            found += PIECES * np.log2(np.clip(pieces / along, 1.0, FOLLOWED))
+        if any(flat):
+            found += np.where(flat, PIECES * np.log2(np.clip(pieces / along, 1.0, FOLLOWED)), 0.0)
         return found
 
     def read_beside(self, stream: Stream) -> Column:
@@ -278,9 +279,8 @@ class Traffic(Alike):
             return np.zeros(len(self.tile), dtype=bool)
         most = size.index(max(size))
         if not self.added:
-            asked = any(n == most for n, _ in self.plan.ahead)
-            return np.full(len(self.tile), self.plan.depth > 0 or asked)
-        return (self.rows() == self.rows(self.of.plain[most])) | bool(self.plan.ahead)
+            return self.asked(most) | (self.plan.depth > 0)
+        return (self.rows() == self.rows(self.of.plain[most])) | self.asked(*range(len(size)))
 
 
 def _at(axes: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], ...]:
@@ -291,8 +291,17 @@ def _at(axes: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], ...]:
 
 def _missed(kept: Column) -> Column:
     """The share of what is kept of boxes that is not in those inside of them, outermost first."""
-    found = np.ones_like(kept)
-    np.cumprod(1 - kept[:, :-1], axis=1, out=found[:, 1:])
+    left = np.ones((kept.shape[1], len(kept), kept.shape[2]))
+    left[1:] -= kept[:, :-1].swapaxes(0, 1)
+    return _running(left).swapaxes(0, 1)
+
+
+def _running(factors: Column) -> Column:
+    """Products of each row and all before it: by NumPy's own function, which goes column by column,
+    in ten times the time."""
+    found = factors.copy()
+    for at in range(1, len(found)):
+        found[at] *= found[at - 1]
     return found
 
 
