@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from autotune.gpu.count import works_of
+from autotune.gpu.count import rooms_of, works_of
 from autotune.gpu.work import cycles
 from autotune.rules import choose
 from autotune.rules.gpu.product import ProductPlan
 from autotune.rules.gpu.tiles import in_order
-from schedule import Schedule, library
+from schedule import Refusal, Schedule, library
 from tensorir import device_of, ops, te
 from tensorir.targets.target import Target
 
@@ -61,3 +61,30 @@ def test_few_blocks_have_a_warp_for_each_part_of_a_multiprocessor():
     (plan,) = [plan for plan in sketch.plans if isinstance(plan, ProductPlan)]
     assert plan.chosen.plan.split == 1
     assert int(plan.chosen.of.warps[plan.chosen.row]) >= 4
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "how"),
+    [
+        ((2, 6, 17, 23), (9, 6, 3, 3), {"padding": 1}),
+        ((3, 5, 19, 40), (17, 5, 3, 3), {"stride": 2}),
+        ((2, 11, 31, 8), (5, 3, 8, 19), {"layout": "NHWC"}),
+    ],
+)
+def test_blocks_have_at_most_the_shared_memory_that_tiles_tell(x, w, how):
+    """So that a schedule of windows need not be lowered to know that it can be launched."""
+    x, w = te.placeholder(x, name="x"), te.placeholder(w, name="w")
+    func = te.create_prim_func([x, w, ops.conv2d(x, w, **how)])
+    (plan,) = [p for p in choose(func, DEVICE, None, ()).sketch.plans if p.name == "product"]
+    told = 0
+    for tile in plan.found[:8]:
+        sch = plan.base.copy()
+        try:
+            most = library.gpu.make_tiles(sch, plan.contraction, tile.plan)
+        except Refusal:
+            continue
+        if most is not None:
+            told += 1
+            rooms = rooms_of(sch.func, DEVICE, registers=False)
+            assert 0 < max(room.shared for room in rooms) <= most
+    assert told

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.gpu.draft import moved
-from autotune.rules.gpu.move import launchable
+from autotune.rules.gpu.move import bound_rooms, launchable
 from autotune.rules.gpu.reuse import has_windows, is_shared
 from autotune.rules.group import Group
 from autotune.rules.plan import Plan, Values
 from autotune.rules.ranked import FormedPlan, group_contraction
 from schedule import Refusal, Schedule, library
-from tensorir import Gpu, body_loads
+from tensorir import Gpu, PrimFunc, body_loads
 
 if TYPE_CHECKING:
+    from autotune.gpu.work import Room, Work
     from autotune.rules.gpu.tile_cycles import TileCounts
 
 MOST_OPTIONS = 64
@@ -126,9 +127,15 @@ class ProductPlan(FormedPlan):
 
     def _make(self, sch: Schedule, plan: library.gpu.TilePlan) -> None:
         call, block = f"product({self.group.block!r})", self.group.block
+        most: int | None = None
+
+        def needs(func: PrimFunc, gpu: Gpu, before: PrimFunc) -> Sequence[Room | Work]:
+            fits = most is not None and most <= gpu.shared_most
+            return () if fits else bound_rooms(func, gpu, before)
+
         windows = has_windows(self.contraction)  # of all else the plan knows what is kept
-        with launchable(sch, call, block, self.device) if windows else nullcontext():
-            library.gpu.make_tiles(sch, self.contraction, plan)
+        with launchable(sch, call, block, self.device, needs) if windows else nullcontext():
+            most = library.gpu.make_tiles(sch, self.contraction, plan)
 
     def in_best_form(self) -> ProductPlan:
         """With parts of the terms computed as they are fetched, if that takes less time."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import prod
+from math import inf, prod
 
 from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.again import with_own_buffer
@@ -52,31 +52,36 @@ WRITTEN_OUT = 1024
 FETCHED = 32
 """Elements of a thread that are asked for together, at most."""
 
+FOLDED = 3
+"""Times the size of a tile that lowering keeps of it, at the most: of what is copied ahead it makes
+a dimension a power of two, and rows are as far apart as before."""
+
 KINDS = ("warps", "parts", "lanes", "elements")
 
 Threads = dict[str, LoopRef]
 """The loop over warps and that over lanes, as far as there are any."""
 
 
-def make_tiles(sch: Schedule, c: Contraction, plan: TilePlan) -> None:
+def make_tiles(sch: Schedule, c: Contraction, plan: TilePlan) -> int | None:
     """Schedule a contraction, its elementwise user and its padding for a GPU.
 
     A block of threads computes a tile of the result in registers, a step of the terms at a time,
     for which all its threads together fetch the tiles of operands that are `shared`: what is read
     along windows once with its surroundings, padding computed on the way. Extents need not divide.
-    Where warps or lanes share terms, they combine their parts in the end. ScheduleError if refused,
-    and then the schedule is as it was.
+    Where warps or lanes share terms, they combine their parts in the end. Returns the bytes of
+    shared memory that a block of threads has at the most; None where a step fetches more than the
+    plan says, or threads share terms. ScheduleError if refused, and then the schedule is as it was.
     """
     with all_or_nothing(sch, f"make_tiles({c.block!r})"):
         if plan.split < 2:
-            _Tiles.of(sch, c, plan).run()
-            return
+            return _Tiles.of(sch, c, plan).run()
         step = plan.cuts[plan.along].total  # parts of whole steps are alike but for the last one
         part = partial_sums(sch, c, Partial(plan.along, plan.split, "parts", step))
         in_whole_sectors(sch, part.block)
-        _Tiles.of(sch, part, _of_parts(c, part, plan)).run()
+        most = _Tiles.of(sch, part, _of_parts(c, part, plan)).run()
         adding = find_contraction(sch, c.block, c.last)
         _Tiles.of(sch, adding, adding_plan(adding)).run()
+        return most
 
 
 def adding_plan(c: Contraction) -> TilePlan:
@@ -137,6 +142,8 @@ class _Tiles:
         """The block that adds up the sums of threads that share terms."""
         self.plain = 0
         """Loops over blocks of threads that are one variable of the result each."""
+        self.as_planned = adds is None
+        """Whether no step fetches more than the plan says, as far as is known."""
 
     @classmethod
     def of(cls, sch: Schedule, c: Contraction, plan: TilePlan) -> _Tiles:
@@ -156,7 +163,8 @@ class _Tiles:
         """The block between the sums and what reads them, if there is one."""
         return [] if self.adds is None else [self.adds]
 
-    def run(self) -> None:
+    def run(self) -> int | None:
+        """The bytes of shared memory of a block at the most, where they are as planned."""
         sch, plan = self.sch, self.plan
         read = laid_out(self.c, plan.laid).operands
         alone = self.with_own_buffers()
@@ -201,6 +209,15 @@ class _Tiles:
             copy_ahead(sch, pad)
         threads = {k[:-1]: [nest[k] for nest in nests if k in nest] for k in ("warps", "lanes")}
         bind_kernel(sch, grid, threads)  # last: each step after it is asked what threads allow
+        return self.most_shared(tiles) if self.as_planned else None
+
+    def most_shared(self, tiles: Sequence[StagedTile]) -> int:
+        """Bytes of shared memory of a block, at the most, of tiles of operands and of results."""
+        found = FOLDED * (1 + self.plan.ahead) * sum(tile.bytes for tile in tiles)
+        if self.plan.results:
+            tile = staged_results(self.c, self.plan)
+            found += tile.pitched_as_in_memory.elements * tile.item
+        return found
 
     def staged(self, tile: StagedTile) -> str:
         """A copy of an operand in shared memory, laid out for those who read it."""
@@ -262,14 +279,16 @@ class _Tiles:
         sch = self.sch
         sch.compute_at(copy, step)
         in_order_of_reads(sch, copy)
+        sizes = [sch.state.loop(loop).const_extent for loop in own_loops(sch, copy)]
+        self.as_planned &= prod([size or inf for size in sizes]) <= tile.elements
         kinds = [kind for kind in ("warps", "lanes") if kind in threads]
-        sizes = [sch.state.loop(threads[kind]).const_extent or 1 for kind in kinds]
+        shared = [sch.state.loop(threads[kind]).const_extent or 1 for kind in kinds]
         if tile.from_sectors:
             *_, row = own_loops(sch, copy)
             begun = from_sectors(sch, copy, row)
             if begun != row:  # rows of whole sectors, as what threads share
                 sch.split(begun, [None, in_sector(self.c.operands[tile.operand].dtype)])
-        part, *loops = split_for_threads(sch, copy, sizes, tile.vector)
+        part, *loops = split_for_threads(sch, copy, shared, tile.vector)
         count = sch.state.loop(part).const_extent or 1
         together = asked_together(count, self.room_for_fetched, tile.from_sectors)
         if together == count:
