@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,7 @@ WorkloadLike = str | Workload
 
 MachineLike = str | Machine
 """A machine or its key."""
+
 
 @dataclass(frozen=True)
 class SessionSummary:
@@ -312,9 +313,9 @@ class Database:
         each come its distance and what differs; its `record` has steps and decisions.
 
         limit    so many at most, and `each` so many of one program, machine and conditions
-        shipped  those too that ship with the project
+        shipped  those too that ship with the project, of exactly what is asked for too
         """
-        from autotune.database.nearest import nearest  # seldom asked for
+        from autotune.database.nearest import is_exact, nearest  # seldom asked for
 
         limit = integer("limit", limit, 0, error=DatabaseError)
         each = integer("each", each, 1, error=DatabaseError)
@@ -322,12 +323,16 @@ class Database:
         instance("workload", asked, Workload, "a Workload or a PrimFunc", DatabaseError)
         instance("machine", machine, Machine, "a Machine", DatabaseError)
         told = _asked(target, conditions)
-        records = self.records(structure=asked.structure, status="ok")
+        here = asked, str(target), machine, told
+        stored = self.records(structure=asked.structure, status="ok")
+        records = [record for record in stored if not is_exact(record, *here)]
+        like: list[Record] = []
         if shipped:
             from autotune.database.shipped import shipped_like
 
-            records += [found.record for found in shipped_like(asked)]
-        return nearest(records, asked, str(target), machine, told, limit, each)
+            like = [found.record for found in shipped_like(asked)]
+        found, ships = nearest([*records, *like], *here, limit, each), {r.id for r in like}
+        return [replace(near, ships=near.record.id in ships) for near in found]
 
     def note(self) -> str:
         """What was set aside by what was read so far, and what to do about it; "" for nothing."""

@@ -28,17 +28,20 @@ class Near:
 
     distance  root of the sum of squares, of each extent in doublings and STEP for what `differs`
     differs   names of what is another there: "extents", "constants", and those of `kinds`
+    ships     whether it is one of the project
     """
 
     record: Record
     distance: float
     differs: tuple[str, ...]
+    ships: bool = False
 
     def __str__(self) -> str:
         """ "matmul 128x16, 16x16, 128x16; another isa and caches"."""
         shapes = ", ".join("x".join(map(str, shape)) for _, shape, _ in self.record.workload.shapes)
         other = " and ".join(name for name in self.differs if name != "extents")
-        return f"{self.record.workload.name} {shapes}{f'; another {other}' if other else ''}"
+        told = f"{'; ships' * self.ships}{f'; another {other}' if other else ''}"
+        return f"{self.record.workload.name} {shapes}{told}"
 
 
 def nearest(
@@ -53,9 +56,8 @@ def nearest(
     """Of these records, which are of one structure; see `Database.nearest`."""
     places: dict[tuple[str, ...], list[Record]] = {}
     for record in records:
-        if not _is_exact(record, workload, target, machine, conditions):
-            where = record.workload.key, record.target, record.machine_key
-            places.setdefault((*where, conditions_key(record.conditions)), []).append(record)
+        where = record.workload.key, record.target, record.machine_key
+        places.setdefault((*where, conditions_key(record.conditions)), []).append(record)
     found = []
     for competing in places.values():
         # A race without a verdict says nothing, and its times are those of a busy machine.
@@ -94,9 +96,10 @@ def extents(workload: Workload, conditions: Conditions) -> tuple[int, ...] | Non
     return None if any(n is None for n in found) else tuple(n for n in found if n is not None)
 
 
-def _is_exact(
+def is_exact(
     record: Record, workload: Workload, target: str, machine: Machine, conditions: Conditions
 ) -> bool:
+    """Whether it is of exactly this program, target, machine and conditions."""
     return (
         record.workload.key == workload.key
         and record.target == target

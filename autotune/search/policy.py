@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 from autotune.search.batch import Batch, ordered
 from autotune.search.descent import walks
+from autotune.search.hints import next_hints
 from autotune.search.pool import DEFAULT as EVOLUTION
 from autotune.search.pool import Pool, evolve, samples, share_of, steps
 from autotune.search.proposals import require_candidates
 from autotune.search.state import SearchState
-from autotune.search.transfer import hints_worth
 from autotune.search.trust import trust
 from autotune.space import Candidate, Space
 
@@ -75,7 +75,7 @@ def propose(
         require_candidates(state)
     batch = Batch(state, pool.scores, count, settings.failures)
     batch.take([c for c in state.defaults if c in pool.scores], count)
-    batch.take(pool.likely(named), hints_worth(state, batch.left) if settings.hints else 0)
+    batch.take(next_hints(state, pool.likely(named), batch.left), batch.left)
     around = walks(space, state) if settings.descent and not first else ()
     near = (c for found in around for c in ordered(found, batch.scores))
     batch.take(near, share_of(batch.left, settings.descent, rng))

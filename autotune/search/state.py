@@ -36,6 +36,19 @@ class Scored(NamedTuple):
     program: str = ""
 
 
+class Hint(NamedTuple):
+    """What is known of a candidate from elsewhere.
+
+    place  where it is from
+    ratio  the time that it took there over that of `usual`
+    usual  what needs no tuning and is scheduled in the same way; None for the first of the defaults
+    """
+
+    place: str = ""
+    ratio: float = 1.0
+    usual: Candidate | None = None
+
+
 Ahead = Callable[[Sequence[Candidate]], "Sequence[Scored] | None"]
 
 
@@ -54,7 +67,7 @@ class SearchState:
     identify  the program of a built schedule; None takes all for different ones
     foreseen  seconds of trials that the model predicted before they were measured
     hints     candidates that are expected to be good, as by what was best for other sizes, the best
-              first, and where they are from
+              first, and what is known of them
     ahead     scores many candidates at once, in other processes; None, or an answer None, leaves
               them to this one
     """
@@ -69,7 +82,7 @@ class SearchState:
     ahead: Ahead | None = None
     identify: Callable[[Any], str] | None = None
     foreseen: dict[Candidate, float] = field(default_factory=dict)
-    hints: Mapping[Candidate, str] = field(default_factory=dict)
+    hints: Mapping[Candidate, Hint] = field(default_factory=dict)
     _features: dict[Candidate, np.ndarray | None] = field(default_factory=dict, repr=False)
     _programs: dict[Candidate, str] = field(default_factory=dict, repr=False)
     _tried: set[str] = field(default_factory=set, repr=False)

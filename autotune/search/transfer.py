@@ -15,11 +15,10 @@ whatever the formula says. Orders and what is no size stay.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from math import inf, log2
+from math import log2
 from typing import Any
 
 from autotune.choices import Categorical, Choice, values_of
-from autotune.search.state import SearchState
 from autotune.space import Candidate, Sketch, Space
 
 OUTERMOST = 0.1
@@ -37,23 +36,6 @@ so where it is from. On recorded times of eight operators 70 % of the pairs that
 one choice, and by 10 to 20 % by the formula, are in its order, 83 % of those by 20 to 50 %. Of the
 best by the formula in other sizes 30 candidates of nine sketches were changed so: they take 0.72 of
 the time, 26 of them less."""
-
-FIRST = 2
-"""Hints that are tried before it is known whether they are good here."""
-
-
-def hints_worth(state: SearchState, slots: int) -> int:
-    """How many hints a batch with so many slots tries, half of them at most: a few at first, then
-    as many as there is room for while one of them is faster than all that needs no tuning, and
-    none where that is not so. So a neighbour that is no good here costs FIRST trials."""
-    half = -(-slots // 2)
-    hints = (c for c in state.hints if c not in state.defaults)
-    tried = [state.measured[c] for c in hints if c in state.measured]
-    if not tried:
-        return min(FIRST, half)
-    usual = [s for c in state.defaults if (s := state.measured.get(c)) is not None]
-    best = min((s for s in tried if s is not None), default=inf)
-    return half if best < min(usual, default=inf) else 0
 
 
 def adapted(

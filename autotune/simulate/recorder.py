@@ -170,6 +170,8 @@ class Recorder:
         for candidate in (*self.defaults, *self.also):
             if self._is_new_program(candidate, chosen) and candidate not in self._files:
                 yield candidate
+        if self.built >= self.count:  # of rules that have changed since, samples would be others
+            return
         yield from self._drawn(rng, int(self.count * RANDOM), chosen)
         pool: dict[Candidate, None] = dict(chosen)
         for _ in self._drawn(rng, 2 * len(pool), pool, compile_them=False):

@@ -16,7 +16,7 @@ that of three often two are spoiled.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp, sqrt
 from statistics import median
@@ -30,6 +30,7 @@ from autotune.noise.race import Race
 from autotune.noise.spread import pooled_spread
 from autotune.noise.visits import Visit
 from autotune.search import DEFAULT_STRATEGY, SearchState, search_named
+from autotune.search.state import Hint
 from autotune.search.strategies import Propose
 from autotune.simulate.recording import Recorded, Recording
 from autotune.simulate.space import row_of, space_of
@@ -120,12 +121,12 @@ def simulate(
     trials: int = 64,
     seed: int = 0,
     cost_model: str = "auto",
-    hints: Sequence[Candidate] = (),
+    hints: Mapping[Candidate, Hint] | None = None,
 ) -> Simulated:
     """Search a recording: a function of its arguments, in a fraction of a second.
 
     strategy  the name of one, or a function as `register_strategy` takes
-    hints     recorded candidates that are expected to be good
+    hints     recorded candidates that are expected to be good, and what is known of them
 
     Raises TensorIRError where arguments are not of their kind, or nothing is feasible.
     """
@@ -134,7 +135,7 @@ def simulate(
     space = space_of(recording)
     model = make_cost_model(cost_model, seed)
     state = SearchState(model, row_of, defaults=recording.defaults)
-    state.hints = dict.fromkeys(hints, "")
+    state.hints = hints or {}
     shown, _ = dealt(seed, recording)
     tried: list[Candidate] = []
     seen: list[float | None] = []

@@ -178,7 +178,7 @@ def _raced(starts: Sequence[Callable[[], Session]], how: Options) -> list[Sessio
             if all(_is_known(session, record.code) for record in best):
                 continue
             shown = f"{named(session.conditions.sizes or {})} (schedules of other sizes)"
-            with Search(session, how, show.message) as search:
+            with Search(session, how, show.message, shipped=False) as search:
                 with show.task(shown, session.trials, None, session.work) as task:
                     search.compare(best, task)
     return sessions

@@ -96,9 +96,7 @@ def tune_all(
     known = {name: check_names(func, made[name]) for name, func in named.items()}
     with opened(database) as db:
         starts = {
-            name: partial(
-                start_session, func, target, db, seed, how, given[name], known[name]
-            )
+            name: partial(start_session, func, target, db, seed, how, given[name], known[name])
             for name, func in named.items()
         }
         return _Job(starts, shares, how, most, limit).results(shipped)
@@ -132,7 +130,7 @@ class _Job:
         failed: dict[str, str] = {}
         ended = "all are of records that ship"
         if open_:
-            failed, ended = self._search(open_, show, found)
+            failed, ended = self._search(open_, shipped, show, found)
         if not found:
             raise TensorIRError(
                 "nothing ran: " + "; ".join(f"{name}: {why}" for name, why in failed.items())
@@ -141,7 +139,11 @@ class _Job:
         return TaskResults(ordered, self._weights, failed, ended)
 
     def _search(
-        self, sessions: dict[str, Session], show: Progress, found: dict[str, TuneResult]
+        self,
+        sessions: dict[str, Session],
+        shipped: bool,
+        show: Progress,
+        found: dict[str, TuneResult],
     ) -> tuple[dict[str, str], str]:
         """Fill in what is found; returns why others failed, and why the search ended."""
         keys = {turn_key(session): session for session in sessions.values()}
@@ -154,7 +156,7 @@ class _Job:
                 if len(session.trial_records()) != session.stored:  # another tuner was searching
                     sessions[name] = self._starts[name]()
             searches = {
-                name: stack.enter_context(Search(session, self._how, show.message))
+                name: stack.enter_context(Search(session, self._how, show.message, shipped))
                 for name, session in sessions.items()
             }
             turns = Turns(searches, self._weights, show)

@@ -87,7 +87,8 @@ class Turns:
             with self._show.task(shown, session.trials, None, session.work) as task:
                 if name not in self._begun:
                     self._begun.add(name)
-                    search.begin(task, several=True, without=self._others)
+                    others = self._others - {session.workload.key}
+                    search.begin(task, several=True, without=others)
                 batch = search.step(task, session.trials + allowed)
             if not batch.proposed:
                 del self._running[name]

@@ -23,12 +23,13 @@ from autotune.tuning.session import Session
 class Search:
     """The search of a session. Use it as a context manager, so that its workers end.
 
-    how     what proposes candidates, who builds them and where they run
-    report  told about waits
+    how      what proposes candidates, who builds them and where they run
+    report   told about waits
+    shipped  whether records that ship with the project begin it too
     """
 
-    def __init__(self, session: Session, how: Options, report: Report) -> None:
-        self.session = session
+    def __init__(self, session: Session, how: Options, report: Report, shipped: bool) -> None:
+        self.session, self._shipped = session, shipped
         self._how, self._report = how, report
         self._measurer: Measurer | None = None
         self._workers = ExitStack()
@@ -53,7 +54,7 @@ class Search:
                 some, session.numerics, session.rules, session.costs
             )
             self._start_workers()
-        session.state.hints = hints(session, without)
+        session.state.hints = hints(session, without, self._shipped)
         best = session.stored_best()
         task.best(None if best is None else best.median)
         if best is None:

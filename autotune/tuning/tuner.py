@@ -66,7 +66,7 @@ def tune(
     until       what is enough: "converged", or a share of what bounds `func` here, such as "95% of
                 roofline". `result.ended` says what came first of trials, seconds and this
     shipped     where the database has no trials, take a record of this kind of machine and so many
-                trials that ships with the project; `result.source` says where it is from
+                trials that ships with the project, as `result.source` says; others begin a search
     space       a function `schedule(sch, knobs)` whose schedules are searched, not those of rules
                 (`autotune.knobs.knobs`); the default has the defaults of all knobs
     options     how to search: the fields of `autotune.tuning.options.Options`
@@ -104,7 +104,7 @@ def _searched(
         begun, before = time.perf_counter(), session.trials
         ended = budget.reached(session)
         if not ended or session.answer() is None:
-            ended = _search(session, how, budget, show)
+            ended = _search(session, how, budget, shipped, show)
         best = session.stored_best()
         if best is None:
             raise nothing_ran(session)
@@ -117,7 +117,7 @@ def turn_key(session: Session) -> tuple[str, ...]:
     return session.workload.key, str(session.target), session.machine.key
 
 
-def _search(session: Session, how: Options, budget: Budget, show: Progress) -> str:
+def _search(session: Session, how: Options, budget: Budget, shipped: bool, show: Progress) -> str:
     """Measure until the budget is spent or nothing new is left, then race the best; why it ended.
 
     Where seconds are limited, one batch is measured at least.
@@ -125,7 +125,8 @@ def _search(session: Session, how: Options, budget: Budget, show: Progress) -> s
     deadline = time.perf_counter() + budget.seconds
     goal = math.inf if budget.trials is None else budget.trials
     told = session.func.name, session.trials, budget.trials, session.work
-    with collected_seldom(), Search(session, how, show.message) as search, show.task(*told) as task:
+    search = Search(session, how, show.message, shipped)
+    with collected_seldom(), search, show.task(*told) as task:
         search.begin(task, several=budget.left(session) > 1)
         while not (ended := budget.reached(session)):
             batch = search.step(task, goal)

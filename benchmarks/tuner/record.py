@@ -19,7 +19,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from autotune.choices import freeze
 from autotune.rules import make_space
@@ -36,8 +36,18 @@ WORK = HERE.parent / "results" / "tuner"
 FILE = "neighbours.json"
 UNFINISHED = 3
 
-Made = tuple[str, dict[str, Any]]
-"""A sketch, and values of its choices by their names: those of today may be more than recorded."""
+
+class Made(NamedTuple):
+    """What was good for another size.
+
+    sketch  and `values` of its choices by their names: those of today may be more than recorded
+    ratio   the time that it took there over that of the default of the sketch `usual`, or of all
+    """
+
+    sketch: str
+    values: dict[str, Any]
+    ratio: float = 1.0
+    usual: str = ""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -80,7 +90,7 @@ def _build(names: Sequence[str], options: argparse.Namespace) -> int:
 
 def _recorder(options: argparse.Namespace, name: str) -> Recorder:
     known = neighbours(options.out / FILE).get(name, ())
-    also = [Candidate(sketch, tuple(made.values())) for sketch, made in known]
+    also = [Candidate(made.sketch, tuple(made.values.values())) for made in known]
     recorder = Recorder(options.work / name, name, WORKLOADS[name](), options.count, also=also)
     lost = len(also) - len(recorder.also)
     if lost:
@@ -111,18 +121,20 @@ def neighbours(path: Path) -> dict[str, list[Made]]:
         return {}
     stored = json.loads(path.read_text(encoding="utf-8"))["workloads"]
     return {
-        name: [(sketch, {k: freeze(v) for k, v in made.items()}) for sketch, made in each["best"]]
+        name: [
+            Made(sketch, {k: freeze(v) for k, v in values.items()}, *told)
+            for sketch, values, *told in each["best"]
+        ]
         for name, each in stored.items()
     }
 
 
 def candidate_of(known: Made, choices: Mapping[str, Sequence[str]]) -> Candidate | None:
     """The candidate of a space whose sketches have these choices; None where one was not made."""
-    sketch, made = known
-    names = choices.get(sketch)
-    if names is None or not made.keys() >= set(names):
+    names = choices.get(known.sketch)
+    if names is None or not known.values.keys() >= set(names):
         return None
-    return Candidate(sketch, tuple(made[name] for name in names))
+    return Candidate(known.sketch, tuple(known.values[name] for name in names))
 
 
 def _parser() -> argparse.ArgumentParser:

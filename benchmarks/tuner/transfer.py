@@ -29,6 +29,7 @@ import numpy as np
 
 from autotune import Database
 from autotune.machine.machine import this_machine
+from autotune.search.state import Hint
 from autotune.simulate import Recording, simulate
 from autotune.space import Candidate
 from autotune.tuning.session import start_session
@@ -141,7 +142,10 @@ def record(path: Path, names: Sequence[str], options: argparse.Namespace) -> int
         with Database(":memory:") as db:
             result = searched(func, "c", options.trials, 0, db, progress=False)
             session = start_session(WORKLOADS[name](), "c", db, 0)
-            best = [[c.sketch, session.space.decisions(c)] for c in hints(session)]
+            best = [
+                [c.sketch, session.space.decisions(c), h.ratio, h.usual.sketch if h.usual else ""]
+                for c, h in hints(session).items()
+            ]
         stored["workloads"][name] = {"sizes": NEIGHBOURS[name], "trials": result.trials,
                                      "best": best}  # fmt: skip
         stored["machine"] = this_machine().to_json()
@@ -160,7 +164,7 @@ def _spent(
     """The winners of all searches of these workloads."""
     every = {name: recorded(paths[name]) for name in names}
     like = {name: _in(every[name], known[name]) for name in names}
-    given = {name: [(), like[name]] if like[name] else [()] for name in names}
+    given = {name: [{}, like[name]] if like[name] else [{}] for name in names}
     tasks = [(paths[n], c, seed) for n in names for c in given[n] for seed in range(seeds)]
     one: Callable[[Any], list[float]] = partial(_regrets, trials=options.trials)
     if options.jobs == 1:
@@ -179,14 +183,19 @@ def _spent(
     return spent
 
 
-def _in(recording: Recording, known: Sequence[Made]) -> tuple[Candidate, ...]:
+def _in(recording: Recording, known: Sequence[Made]) -> dict[Candidate, Hint]:
     """Those that are recorded, by the choices that the recording has."""
     there = {entry.candidate for entry in recording.entries}
-    found = (candidate_of(each, recording.choices) for each in known)
-    return tuple(dict.fromkeys(c for c in found if c in there))
+    usual = {default.sketch: default for default in reversed(recording.defaults)}
+    found: dict[Candidate, Hint] = {}
+    for made in known:
+        candidate = candidate_of(made, recording.choices)
+        if candidate in there:
+            found.setdefault(candidate, Hint("", made.ratio, usual.get(made.usual)))
+    return found
 
 
-def _regrets(task: tuple[Path, tuple[Candidate, ...], int], trials: int) -> list[float]:
+def _regrets(task: tuple[Path, Mapping[Candidate, Hint], int], trials: int) -> list[float]:
     """The winner's time over the best known one's after each trial; ten at most, as where nothing
     was found that runs."""
     path, like, seed = task

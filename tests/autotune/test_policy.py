@@ -16,9 +16,10 @@ from autotune.cost_model import make_cost_model
 from autotune.search import Evolution, SearchState, evolutionary
 from autotune.search.batch import Batch
 from autotune.search.failures import Failures
+from autotune.search.hints import FIRST, expected, next_hints
 from autotune.search.policy import DEFAULT, Policy, propose
 from autotune.search.pool import UNLIKELY
-from autotune.search.transfer import FIRST, hints_worth
+from autotune.search.state import Hint
 from autotune.search.trust import trust
 from autotune.simulate import simulate
 from autotune.space import Candidate, Sketch, Space
@@ -137,18 +138,18 @@ def test_hints_come_first_that_are_not_far_from_the_best_here():
     """What was best elsewhere may be hopeless: `likely` says so of it as of what is explored."""
     state = state_of(Guess())
     good, far = [Candidate("other", (9, 1)), Candidate("third", (7, 1))], Candidate("one", (39, 5))
-    state.hints = dict.fromkeys([far, *good], "elsewhere")
+    state.hints = dict.fromkeys([far, *good], Hint())
     found = propose(SPACE, state, 4, random.Random(0), QUICK)
     assert found[:2] == good and far not in found
-    state.hints = {far: "elsewhere"}
+    state.hints = {far: Hint()}
     state.defaults = [Candidate("one", (38, 5))]  # where nothing that is known is likely, all is
     assert propose(SPACE, state, 4, random.Random(0), QUICK)[:2] == [*state.defaults, far]
-    state.defaults, state.hints = [], dict.fromkeys(good, "elsewhere")
+    state.defaults, state.hints = [], dict.fromkeys(good, Hint())
     blind = propose(SPACE, state, 4, random.Random(0), replace(QUICK, hints=False))
     assert not set(good) & set(blind)
 
 
-HINTS = dict.fromkeys((Candidate("third", (n, 2)) for n in range(8, 18)), "elsewhere")
+HINTS = dict.fromkeys((Candidate("third", (n, 2)) for n in range(8, 18)), Hint("", 0.85))
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 8])
@@ -169,16 +170,33 @@ def test_few_hints_are_tried_before_it_is_known_whether_they_are_good(count, tri
 
 @pytest.mark.parametrize(
     ("times", "wanted"),
-    [((1.8, 0.9), 4), ((None, 0.9), 4), ((1.0, 1.2), 0), ((None, None), 0), ((), 2)],
+    [((0.8, 0.9), 4), ((1.8, 0.7), 0), ((None, 0.9), 0), ((1.0, 1.2), 0), ((), 2)],
 )
-def test_hints_go_on_while_one_is_faster_than_what_needs_no_tuning(times, wanted):
+def test_hints_go_on_while_they_are_expected_to_beat_what_needs_no_tuning(times, wanted):
     """The others wait for the model to say that they are good; failures are no good either."""
     default = Candidate("one", (0, 0))
     state = state_of(Guess(), [(default, 1.0), *zip(HINTS, times)])
     state.defaults, state.hints = [default], HINTS
-    assert hints_worth(state, 8) == wanted
-    state.hints = {default: "elsewhere", **HINTS}
-    assert hints_worth(state, 8) == wanted, "the default itself says nothing of the others"
+    assert len(next_hints(state, HINTS, 8)) == wanted
+    state.hints = {default: Hint(), **HINTS}
+    assert len(next_hints(state, state.hints, 8)) == wanted, "the default itself says nothing"
+
+
+def test_hints_of_other_sketches_are_compared_with_what_these_begin_with_here():
+    """Whichever was the best elsewhere: another one may be so here."""
+    usual = [Candidate(name, (0, 0)) for name in ("one", "other")]
+    good = {Candidate("one", (n, 1)): Hint("", 0.8) for n in range(6)}
+    good |= {Candidate("other", (n, 1)): Hint("", 0.8 + n / 100, usual[1]) for n in range(3)}
+    seconds = zip([*usual, *good], (1.0, 0.7, 0.9, 0.9))
+    state = state_of(Guess(), seconds)
+    state.defaults, state.hints = usual, good
+    assert next_hints(state, good, 8) == [Candidate("other", (n, 1)) for n in range(3)]
+    assert expected(state, Candidate("other", (1, 1))) == pytest.approx(0.7 * 0.81)
+    off = (0.9 / 0.8) ** (2 / 3)
+    assert expected(state, Candidate("one", (5, 1))) == pytest.approx(0.8 * off)
+    late = Hint("", 1.2, usual[1])
+    state.hints = {**good, Candidate("other", (9, 1)): late}
+    assert Candidate("other", (9, 1)) not in next_hints(state, state.hints, 8)
 
 
 def test_the_policy_beats_chance_on_what_was_recorded():

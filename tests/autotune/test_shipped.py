@@ -22,11 +22,13 @@ from autotune.database.shipped import Shipped, all_shipped, shipped_here, shippe
 from autotune.errors import DatabaseError
 from autotune.examples import make_example
 from autotune.machine.machine import this_machine
+from autotune.noise.gain import Gain, Outcome
 from autotune.tuning import tuner
 from autotune.tuning.options import Options
 from autotune.tuning.replay import replayed, source_hash
 from autotune.tuning.session import Session, start_session
 from autotune.tuning.shipped import shipped_answer
+from autotune.tuning.transfer import hints, told
 from backends import resolve
 from benchmarks.general.renamed import NAMINGS, renamed
 from benchmarks.ship import Row, _place, write
@@ -202,6 +204,25 @@ def test_default_schedules_take_them_if_asked(ship, won):
     ship(won.with_(numerics="algebraic"))
     assert default_schedule(FUNC, shipped=True).trace == rules
     assert default_schedule(FUNC, numerics="mixed", shipped=True).trace != rules
+
+
+@pytest.mark.parametrize("other", ["size", "version"])
+def test_what_ships_begins_a_search_that_it_does_not_answer(ship, won, other):
+    """Of another size, and of this program where its steps make other code by now."""
+    func = FUNC if other == "version" else make_example("matmul", {**SIZES, "m": 32})
+    gain = Outcome(True, False, Gain(0.25, 0.2, 0.3, 0.95)).to_json()
+    ship(won.with_(race=gain, source_hash="another"))
+    asked = session(func)
+    assert shipped_answer(asked, 64) is None and hints(asked) == {}
+    found = hints(asked, shipped=True)
+    assert [(h.place, h.ratio) for h in found.values()] == [
+        ("matmul 16x16, 16x16, 16x16; ships", 0.8)
+    ]
+    asked.state.hints = found
+    assert told(asked) == "1 of matmul 16x16, 16x16, 16x16; ships: 0 of 1 tried"
+    path = ship(won)
+    path.write_text(path.read_text().replace(won.id, "0" * 32))
+    assert hints(asked, shipped=True) == {}, "damaged: `tune` tells of it"
 
 
 def test_the_command_line_finds_them(ship, won, capsys, tmp_path, monkeypatch):

@@ -21,6 +21,7 @@ from autotune.measure import Measurer
 from autotune.noise.finalists import MOST
 from autotune.noise.race import Race
 from autotune.search import STRATEGIES
+from autotune.search.state import Hint
 from autotune.simulate import Recorded, Recording, simulate
 from autotune.simulate.journal import Journal
 from autotune.simulate.recorder import Recorder
@@ -160,7 +161,7 @@ def sketch_of(name, choices, unmade=()):
 
 def test_hints_are_among_the_first_that_are_tried():
     best = min((e for e in MADE.entries if e.seconds), key=lambda e: e.seconds).candidate
-    assert best in simulate(MADE, "policy", 8, hints=(best,)).tried
+    assert best in simulate(MADE, "policy", 8, hints={best: Hint()}).tried
     assert best not in simulate(MADE, "policy", 8).tried
 
 

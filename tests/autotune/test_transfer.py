@@ -153,11 +153,23 @@ def test_records_of_another_size_begin_the_search():
         large.state.hints = hints(large)
         found = list(large.state.hints)
         assert found[0] == adapted(large.space, candidates[0]) and 1 <= len(found) <= 4
-        assert {*large.state.hints.values()} == {"products 64x64, 64x64, 64x64"}
+        told = [(hint.place, round(hint.ratio, 3)) for hint in large.state.hints.values()]
+        assert told[0] == ("products 64x64, 64x64, 64x64", 0.4) and len({*told}) == len(told)
         quick = Policy(builds=16)
         first = propose(large.space, large.state, 8, random.Random(0), quick)
         wanted = [c for c in found if large.state.features(large.space, c) is not None]
         assert wanted[0] in first  # others, which are drawn, may be too far from good to be tried
+
+
+def conv_session(size, db):
+    """A convolution, for which there are several algorithms."""
+    return start_session(
+        FAMILIES["conv2d"](size=size), "c -threads=1", db, 0, Options(cost_model="random")
+    )
+
+
+def small_default(session, candidate):
+    return next(c for c in session.state.defaults if c.sketch == candidate.sketch)
 
 
 def race_of(small, *gains, busy=0.0):
@@ -194,12 +206,32 @@ def test_of_several_sizes_the_best_of_each_come_first():
         for n in sizes:
             race_of(session_of(n, db), *(0.5 - 0.01 * at for at in range(5)))
         session = session_of(128, db)
-        near = db.nearest(
-            session.workload, session.target, session.machine, session.conditions, limit=24, each=8
-        )
-        ranks = [rank for rank, _ in transfer._promising(near)]
+        places = transfer._places(session, (), shipped=False)
+        ranks = [rank for place in places for rank, *_ in place.promising()]
         assert max(ranks) == transfer.EACH - 1 and ranks.count(0) == len(sizes)
         assert 2 < len(hints(session)) <= transfer.MOST < 8
+
+
+def test_of_sketches_that_have_defaults_the_best_of_each_are_hints():
+    """Whether they were the best there or not: how they compare with what they began with there."""
+    with Database(":memory:") as db:
+        small, large = (conv_session(n, db) for n in (12, 16))
+        first, *others = small.state.defaults
+        assert len(others) > 2
+        rng = random.Random(1)
+        tried = {c: 1e-3 * (2 + at) for at, c in enumerate(small.state.defaults)}
+        drawn = {o.sketch: small.space.sample(rng, o.sketch) for o in others}
+        better = [c for c in drawn.values() if c not in tried]
+        tried |= {c: 0.75 * tried[small_default(small, c)] for c in better}
+        for candidate, seconds in tried.items():
+            result = MeasureResult("ok", "", (seconds,), seconds, Verdict(True, 0.0, 1e-5))
+            db.add(small.record(candidate, small.space.build(candidate), result, None))
+            small.remember(db.records()[-1])
+        found = hints(large)
+        told = {h.usual.sketch: h.ratio for h in found.values() if h.usual}
+        assert told and set(told) <= {c.sketch for c in better} and first.sketch not in told
+        assert all(ratio == pytest.approx(0.75) for ratio in told.values())
+        assert all(h.usual in large.state.defaults for h in found.values() if h.usual)
 
 
 def test_a_race_without_a_verdict_is_none():
