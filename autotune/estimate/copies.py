@@ -9,7 +9,7 @@ import numpy as np
 
 from autotune.estimate.facts import SYMBOLIC
 from autotune.estimate.nests import Alike, Packs, packs_of
-from autotune.streams import LINE, Column
+from autotune.streams import Column
 from tensorir import dtype
 
 
@@ -57,7 +57,7 @@ class Copies(Alike):
 
     def moved(self, used: int) -> float:
         """Cycles for reading and writing so many bytes behind the caches that do not hold them."""
-        return sum(2 * cost * used / LINE for size, cost in self.cpu.caches if used > size)
+        return 2 * self.cpu.lines(used)
 
     def overlap(self, operand: int) -> Column:
         """How often an element of an operand is copied by tasks, on average."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import prod
 
 from autotune.rules.effort import arithmetic
-from autotune.rules.group import attempt, instances, size
+from autotune.rules.group import attempt, bytes_of, instances, size
 from schedule import LoopRef, Schedule
 from tensorir import Block, Cpu, ForKind, Load, Store, body_loads
 
@@ -26,8 +26,7 @@ def ask_ahead(
     loop, refused = _busiest_loop(sch, stages), dict[str, str]()
     if loop is None:
         return refused
-    last = stages[-1]
-    asked: dict[str, tuple[str, int]] = {}
+    last, asked = stages[-1], dict[str, tuple[str, int]]()
     for block in stages if rows else ():
         for load in arguments_read_once(sch, block):
             asked.setdefault(load.buffer.name, (block, 1))
@@ -38,6 +37,21 @@ def ask_ahead(
         what = f"{buffer!r} asked for ahead"
         attempt(refused, what, sch.spread_prefetch, block, buffer, task, loop, distance)
     return refused
+
+
+def ask_for_picked(sch: Schedule, block: str, cpu: Cpu, refused: dict[str, str]) -> None:
+    """Let the vectors of a row ask for the next row of what a block picks elements of. `refused`
+    learns what is not asked for, as rows of more lines than are picked."""
+    loops = [f.name for f in sch.state.loops_around(block) if f.kind is ForKind.SERIAL][-2:]
+    for name in picked(sch.state.block(block), cpu) if len(loops) == 2 else ():
+        attempt(refused, f"{name!r} asked for ahead", sch.spread_prefetch, block, name, *loops)
+
+
+def picked(block: Block, cpu: Cpu) -> dict[str, Load]:
+    """What a block reads where memory tells it to, of buffers that the second cache does not hold:
+    processors do not ask for that ahead themselves."""
+    told = [load for load in body_loads(block) if any(i.has_loads for i in load.indices)]
+    return {load.buffer.name: load for load in told if bytes_of(load.buffer) > cpu.l2_bytes}
 
 
 def asking_pays(stages: Sequence[Block], cpu: Cpu, item: int) -> bool:
@@ -52,12 +66,8 @@ def arguments_read_once(sch: Schedule, block: str) -> list[Load]:
     """The loads of arguments of which a block reads each element about once: others stay in
     cache."""
     node = sch.state.block(block)
-    return [
-        load
-        for load in body_loads(node)
-        if load.buffer in sch.func.params
-        and instances(node) <= 2 * prod(size(n) for n in load.buffer.shape)
-    ]
+    given = [load for load in body_loads(node) if load.buffer in sch.func.params]
+    return [x for x in given if instances(node) <= 2 * prod(map(size, x.buffer.shape))]
 
 
 def _busiest_loop(sch: Schedule, stages: Sequence[str]) -> str | None:

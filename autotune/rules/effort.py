@@ -50,9 +50,7 @@ def one_thread(blocks: Iterable[Block], cpu: Cpu, turned: bool = False) -> float
 
 
 def _cycles(block: Block, cpu: Cpu, turned: bool) -> float:
-    costs = cpu.costs
-    stores = stores_of(block)
-    reads = body_loads(block)
+    costs, stores, reads = cpu.costs, stores_of(block), body_loads(block)
     buffers = {*(store.buffer for store in stores), *(load.buffer for load in reads)}
     if calls_extern(block) or not buffers:
         return elements(block)  # an operation each
@@ -67,7 +65,7 @@ def _cycles(block: Block, cpu: Cpu, turned: bool) -> float:
     adds = vectors * arithmetic(block) / costs.units
     moves = vectors * (loaded + written) / costs.ports
     work = max(adds, moves) + costs.both * min(adds, moves)
-    moved = _lines(block, cpu)
+    moved = cpu.lines(moved_bytes(block))
     return work + moved - costs.hidden * min(work, moved)
 
 
@@ -100,10 +98,3 @@ def operations_of(e: Expr) -> int:
         fused = e.op in "+-" and any(isinstance(x, BinOp) and x.op == "*" for x in (e.a, e.b))
         return 0 if fused else 1
     return isinstance(e, Select)
-
-
-def _lines(block: Block, cpu: Cpu) -> float:
-    """Cycles of what comes from the caches that do not hold all that the block touches."""
-    touched = moved_bytes(block)
-    each = sum(cost for room, cost in cpu.caches if touched > room)
-    return touched / cpu.line_bytes * each

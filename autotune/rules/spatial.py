@@ -9,6 +9,7 @@ from math import prod
 
 import numpy as np
 
+from autotune.rules.ahead import ask_for_picked, picked
 from autotune.rules.effort import ROWS_EACH, one_thread
 from autotune.rules.group import (
     Group,
@@ -73,12 +74,10 @@ class SpatialPlan(OpenPlan):
         task = self._nest(sch, values, refused)
         parallel = self.parallel(values)
         library.copy_ahead(sch, self.group.padding, parallel)
+        ask_for_picked(sch, self.group.block, self.cpu, refused)
         if task is None:
             return
-        if self.group.epilogue is not None:
-            what = f"{self.group.epilogue!r} in a loop of {self.group.block!r}"
-            if attempt(refused, what, sch.reverse_compute_at, self.group.epilogue, task):
-                finish_nest(sch, self.group.epilogue, self.cpu, unroll_rows=0)
+        self._store(sch, [self.group.epilogue] if self.group.epilogue else [], task, refused)
         if parallel:
             attempt(refused, "threads", sch.parallel, task)
 
@@ -202,8 +201,9 @@ def spatial_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[SpatialPlan]:
     lane, places = _lane(block), [i for load in body_loads(block) for i in load.indices]
     again = 1 if lane is None else period(places, lane, cpu.registers // 2)
     widths = tuple(n * again * lanes for n in (1, 2, 4, 8))
+    usual = 1 if picked(block, cpu) else 4  # vectors at a time, which ask for few lines each
     options = {
-        "vector": (widths, max(widths[0], 4 // again * widths[0])),
+        "vector": (widths, max(widths[0], usual // again * widths[0])),
         "threads": threads(cpu, cycles, sch, block),
         **(stores(sch, group.block, cpu) if lane is not None else {}),
     }

@@ -61,9 +61,8 @@ def tuples_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[AlongTerms]:
     block = sch.state.block(group.block)
     stores, own = stores_of(block), tuple(it.var for it in block.spatial)
     several = len(stores) > 1 and all(store.indices == own for store in stores)
-    if not several or not block.is_reduction or group.padding:
-        return []
-    if len(set(loops_by_variable(sch, group.block).values())) < len(block.iters):
+    apart = len(set(loops_by_variable(sch, group.block).values())) == len(block.iters)
+    if not several or not apart or not block.is_reduction or group.padding:
         return []
     buffers = [store.buffer for store in stores] + [load.buffer for load in body_loads(block)]
     lanes = cpu.elements(*(buffer.dtype for buffer in buffers))

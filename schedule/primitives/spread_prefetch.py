@@ -20,7 +20,8 @@ def spread_prefetch(
     `buffer` in the iteration of `loop` that is `distance` later; 0 is the one at hand.
 
     Each iteration asks for a few cache lines, so that memory works while the processor computes.
-    Rows that lie apart are asked for one after the other. `loop` may be parallel. `buffer` is an
+    Rows that lie apart are asked for one after the other. Of a dimension whose places memory tells,
+    all are asked for. `loop` may be parallel. `buffer` is an
     argument of the function, given by name or by position among the buffers that the block reads
     and then writes. The loop `over` is annotated, and cannot be split or given a kind after that.
 

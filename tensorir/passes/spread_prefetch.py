@@ -8,7 +8,7 @@ than one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import NamedTuple
 
@@ -93,9 +93,9 @@ def part_of(loop: For, block: str, buffer: Buffer, analyzer: Analyzer) -> Part |
     inner = {s.var: s.extent for s in walk(loop.body) if isinstance(s, For)}
     region: list[Interval] = []
     for indices in _accesses(node, buffer) if node is not None else ():
-        found = [relax(index, inner, analyzer) for index in indices]
+        found = [_reach(n, size, inner, analyzer) for n, size in zip(indices, buffer.shape)]
         mine = [f for f in found if f is not None]
-        if len(mine) < len(found) or any(next(loads(i), None) is not None for i in indices):
+        if len(mine) < len(found):
             return None
         joined = [union(a, b, analyzer) for a, b in zip(region or mine, mine)]
         region = [j for j in joined if j is not None]
@@ -108,6 +108,16 @@ def part_of(loop: For, block: str, buffer: Buffer, analyzer: Analyzer) -> Part |
     whole = [size == int_value(full) for size, full in zip(known, buffer.shape)]
     at = next((n for n in reversed(range(1, len(known))) if not whole[n]), 0)
     return Part([part.low for part in region], tuple(known[:at]), prod(known[at:]))
+
+
+def _reach(
+    index: Expr, size: Expr, inner: Mapping[Var, Expr], analyzer: Analyzer
+) -> Interval | None:
+    """The places of an index while the loops inside run: all where memory says which."""
+    found = relax(index, inner, analyzer)
+    told = next(loads(index), None) is not None
+    known = found is not None and next(loads(found.low), None) is None
+    return Interval(Const(0, dt.INDEX), size) if told and not known else found
 
 
 def requests(part: Part, buffer: Buffer, over: tuple[For, ...]) -> int | None:

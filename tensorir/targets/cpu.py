@@ -69,9 +69,12 @@ class Cpu:
         """Cycles of a thread that packs elements of so many bytes, against their order if `turned`:
         in vectors, and their lines behind the caches that do not hold them. These are read and
         written without gaps, for half of a line's time each."""
-        used = elements * item
-        lines = sum(cost * used / self.line_bytes for size, cost in self.caches if used > size)
-        return elements * (self.costs.copy_turned if turned else self.costs.copy) + lines
+        copies = elements * (self.costs.copy_turned if turned else self.costs.copy)
+        return copies + self.lines(elements * item)
+
+    def lines(self, used: float) -> float:
+        """Cycles of the lines of so many bytes, from behind the caches that do not hold them."""
+        return sum(cost * used / self.line_bytes for size, cost in self.caches if used > size)
 
     def worth_threads(self, cycles: float) -> bool:
         """Whether what takes one thread so long is worth starting the others for."""

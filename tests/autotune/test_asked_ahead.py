@@ -142,3 +142,28 @@ def test_streamed_chains_write_rows_wherever_they_begin(offset, m, n):
     wide = np.exp(x.astype("float64") - x.max(axis=1, keepdims=True))
     np.testing.assert_allclose(out, wide / wide.sum(axis=1, keepdims=True), rtol=2e-6)
     assert (memory[:begin] == 255).all() and (memory[begin + m * n * 4 :] == 255).all()
+
+
+def picked(m: int, n: int, count: int, dtype: str, own: bool, place: str = "int32") -> PrimFunc:
+    """Elements of each row of `x`: the same ones of all rows, or each row its `own`."""
+    x = te.placeholder((m, n), dtype, name="x")
+    at = te.placeholder((m, count) if own else (count,), place, name="at")
+    return made(x, at, ops.gather(x, at, axis=1) if own else ops.take(x, at, axis=1))
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "count", "wanted"),
+    [(700, 1024, 512, ["x"]), (520, 1027, 131, ["x"]), (100, 1024, 512, []), (900, 3000, 16, [])],
+)
+@pytest.mark.parametrize("own", [False, True])
+def test_rows_are_asked_for_of_which_elements_are_picked(m, n, count, wanted, own):
+    """Where the second cache holds the array there is nothing to wait for, and of few elements of a
+    row most lines are not read."""
+    for dtype, place in (("float32", "int64"), ("float64", "int32")):
+        func = picked(m, n, count, dtype, own, place)
+        assert requests_of(func, Costs()) == wanted
+        random = np.random.default_rng(0)
+        x = random.standard_normal((m, n)).astype(dtype)
+        at = random.integers(0, n, func.params[1].const_shape).astype(place)
+        found = build(default_schedule(func, TARGET))(x, at)
+        np.testing.assert_array_equal(found, np.take_along_axis(x, at, 1) if own else x[:, at])

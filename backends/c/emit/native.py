@@ -273,6 +273,11 @@ def picked(source: str, goal: str) -> Native:
     return Native("__SSSE3__", _shuffled(parts, range(0, dt.lanes(goal) * step, step)))
 
 
+def joined(low: str, high: str, lanes: int) -> str:
+    """A vector of so many lanes from both of its halves."""
+    return f"__builtin_shufflevector({low}, {high}, {', '.join(map(str, range(lanes)))})"
+
+
 def _shuffled(text: str, places: Iterable[int]) -> str:
     """Lanes of a vector in another order; -1 is any."""
     return f"__builtin_shufflevector({text}, {text}, {', '.join(map(str, places))})"

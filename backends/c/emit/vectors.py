@@ -11,7 +11,7 @@ from functools import cached_property
 
 from backends.c.emit.division import by_constant
 from backends.c.emit.masks import MaskEmitter, is_mask
-from backends.c.emit.native import Native, merged
+from backends.c.emit.native import Native, joined, merged
 from backends.c.emit.vector_math import vector_helper
 from backends.emit.expressions import ADD, ATOM, OR, TERNARY, UNARY, Text
 from backends.math.forms import by_mask
@@ -122,14 +122,25 @@ class VectorEmitter(MaskEmitter):
             text = self.expr(scalar)
             if isinstance(scalar, Const) and scalar.value == 0 and text[0] != "-":
                 return f"({self.vector_type(dtype)}){{0}}", ATOM
-        vector = self.vector_type(dtype)
+        return f"{self.splatter(dtype)}({text})", ATOM
+
+    def splatter(self, dtype: str) -> str:
+        """The function that makes a vector with one number in all lanes."""
+        vector, lanes = self.vector_type(dtype), dt.lanes(dtype)
         name = f"splat_{vector}"
-        element = self.type_name(dt.element(dtype))
-        copies = ", ".join(["x"] * lanes)
-        self.declarations.setdefault(
-            name, f"{self.inline} {vector} {name}({element} x) {{ return ({vector}){{{copies}}}; }}"
-        )
-        return f"{name}({text})", ATOM
+        if name not in self.declarations:
+            text = f"({vector}){{{', '.join(['x'] * lanes)}}}"
+            if self.is_wide(dtype):  # gcc 12 would store them to memory, one by one
+                half = f"{self.splatter(dt.with_lanes(dt.element(dtype), lanes // 2))}(x)"
+                text = joined(half, half, lanes)
+            head = f"{self.inline} {vector} {name}({self.type_name(dt.element(dtype))} x)"
+            self.declarations[name] = f"{head} {{ return {text}; }}"
+        return name
+
+    def is_wide(self, dtype: str) -> bool:
+        """Whether a vector fills several registers."""
+        bits = self.target.vector_bits or 0
+        return 0 < bits < 8 * dt.itemsize(dtype) and dt.lanes(dtype) % 2 == 0
 
     def masked(self, e: Expr, bits: int, level: int = 0) -> str:
         if isinstance(e, Broadcast) and e not in self.named:
