@@ -98,6 +98,13 @@ def every_second() -> PrimFunc:
     return te.create_prim_func([a, c], name="every_second")
 
 
+def histogram() -> PrimFunc:
+    x, w = te.placeholder((100,), "int32", name="x"), te.placeholder((100,), name="w")
+    k = te.reduce_axis(100, name="k")
+    h = te.compute((16,), lambda b: te.sum(te.if_then_else(x[k] == b, w[k], 0.0), axis=k), name="h")
+    return te.create_prim_func([x, w, h], name="histogram")
+
+
 def padded() -> PrimFunc:
     a = te.placeholder((6,), name="A")
     inside = te.compute(
@@ -157,6 +164,7 @@ def examples() -> dict[str, Example]:
         "sample_perfect_tile": (
             copy(16), "", 'sch.sample_perfect_tile("i", 2, decision=[4, 4])'
         ),
+        "scatter": (histogram(), "", 'sch.scatter("h")'),
         "set_scope": (chain(), 'sch.compute_at("B", "i_C")', 'sch.set_scope("B", "B", "local")'),
         "shift": (rows_of_13(), "", 'sch.shift("j", "i * 13 % 4")'),
         "split": (copy(), "", 'sch.split("i", [None, 4])'),

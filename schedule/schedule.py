@@ -78,6 +78,7 @@ class Schedule:
     cache_write = method(p.cache_write)
     decompose_reduction = method(p.decompose_reduction)
     rfactor = method(p.rfactor)
+    scatter = method(p.scatter)
     reindex = method(p.reindex)
     decompose_padding = method(p.decompose_padding)
     pad_einsum = method(p.pad_einsum)

@@ -474,6 +474,14 @@ def conjuncts(condition: Expr) -> list[Expr]:
     return [condition]
 
 
+def in_turn(condition: Expr) -> list[Expr]:
+    """What a conjunction asks without reading memory, which says where that may be read, and what
+    it asks then; at least one of them."""
+    parts = conjuncts(condition) if condition.has_loads else []
+    plain, reading = [[p for p in parts if p.has_loads is known] for known in (False, True)]
+    return [all_of(*plain), all_of(*reading)] if plain and reading else [condition]
+
+
 def minimum(a: ExprLike, b: ExprLike) -> Expr:
     return binary("min", a, b)
 

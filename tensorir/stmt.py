@@ -13,9 +13,9 @@
           | Exchange(buffer, indices, value, source)   only in lowered programs: from another lane
 
 A Block is the unit of scheduling. Its body speaks of its own iteration variables only; each
-IterVar carries the `binding`, the expression of the surrounding loops that gives its value.
-Loop primitives change loops and bindings and never touch the body. An instance of the block runs
-where `predicate` (an expression of the loops) holds.
+IterVar carries the `binding`, the expression of the loops around that gives its value. Primitives
+change loops and bindings. An instance of the block runs where `predicate` (an expression of the
+loops) holds: parts that read memory are asked where the others hold, and bindings where all do.
 
 The `init` of a reduction runs directly before the outermost loop that feeds a reduce variable (or
 before the block, where none does): once for each value of the spatial variables that the loops from

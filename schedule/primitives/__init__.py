@@ -34,6 +34,7 @@ from schedule.primitives.run_before import run_before
 from schedule.primitives.sample_categorical import sample_categorical
 from schedule.primitives.sample_compute_location import sample_compute_location
 from schedule.primitives.sample_perfect_tile import sample_perfect_tile
+from schedule.primitives.scatter import scatter
 from schedule.primitives.set_scope import set_scope
 from schedule.primitives.shift import shift
 from schedule.primitives.split import split
@@ -84,6 +85,7 @@ __all__ = [
     "sample_categorical",
     "sample_compute_location",
     "sample_perfect_tile",
+    "scatter",
     "set_scope",
     "shift",
     "split",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd
+from typing import NamedTuple
 
 from schedule.errors import require
 from schedule.primitive import primitive
@@ -74,8 +74,7 @@ def blockize(state: State, loop: LoopRef) -> tuple[State, BlockRef]:
     return state.replace(state.loop_path(loop), made), BlockRef(name)
 
 
-@dataclass(frozen=True)
-class _Division:
+class _Division(NamedTuple):
     """The variables of the new block, those of the old one in terms of them, and what is known."""
 
     outer: list[IterVar]

@@ -18,7 +18,7 @@ from schedule.rewrite.caching import (
 from schedule.rewrite.copies_inside import copy_inside
 from schedule.rewrite.placement import names_in
 from schedule.state import BlockRef, State, add_buffers
-from tensorir import Block, Buffer, Seq, Stmt, replace, replace_buffers
+from tensorir import Buffer, Seq, replace_buffers
 
 
 @primitive
@@ -65,7 +65,7 @@ def cache_read(
     copier = BlockRef(state.fresh_block(name))
     changed = state
     for user in users:
-        redirected = _redirect(changed.block(user), source, copy)
+        redirected = replace_buffers(changed.block(user), {source: copy})
         changed = changed.replace(changed.block_path(user), redirected)
     changed = State(add_buffers(changed.func, copy))
     copying = copy_nest(changed, copier, source, copy)
@@ -92,10 +92,3 @@ def _first_statement(state: State, source: Buffer, users: Sequence[str]) -> str:
             "give readers of the same values a copy of their own",
         )
     return next(user for user, place in places.items() if place == first)
-
-
-def _redirect(node: Block, source: Buffer, copy: Buffer) -> Stmt:
-    """The block, which does not write `source`, with its uses of that taken from `copy`."""
-    body = replace_buffers(node.body, {source: copy})
-    init = None if node.init is None else replace_buffers(node.init, {source: copy})
-    return replace(node, body=body, init=init)

@@ -91,7 +91,7 @@ def _seeker(store: Store, users: Sequence[Block]) -> str | None:
         return store.value if isinstance(e, Load) and e.buffer is store.buffer else None
 
     for user in users:
-        whole = (e for stmt in walk(user.body) for e in stmt_exprs(stmt))
+        whole = (e for stmt in walk(user) for e in stmt_exprs(stmt))
         pairs = (sides for e in whole for _, *sides in float_comparisons(e))
         sides = {side: transform(side, swap) for pair in pairs for side in pair}
         if any(made is not side and not is_repeatable(made) for side, made in sides.items()):

@@ -8,7 +8,7 @@ condition in the body, which lowering cuts off the loop.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from schedule.analysis.combiner import any_combiner
 from schedule.analysis.uses import feeds, reduction_loops
@@ -120,8 +120,7 @@ def _require_loop(node: Block, target: For, reducing: list[For]) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Plan:
+class _Plan(NamedTuple):
     """`partials` are the new buffers by the old ones; `left_out` is the condition, of loops, that
     iterations without a term do not meet; new variables have none of the names in `scope`."""
 

@@ -7,7 +7,7 @@ the producer must run each of its own once, and what else the consumer reads mus
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from schedule.analysis.uses import (
     accesses,
@@ -46,8 +46,7 @@ from tensorir import (
 )
 
 
-@dataclass(frozen=True)
-class Merge:
+class Merge(NamedTuple):
     """A producer and its only consumer, both of one store, and where they meet."""
 
     producer: Block

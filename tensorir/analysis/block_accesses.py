@@ -37,8 +37,17 @@ BLOCKS = 4096
 
 @lru_cache(maxsize=BLOCKS)
 def accesses(block: Block) -> tuple[Access, ...]:
-    """All loads, stores and parts of a block, those of its init included."""
-    return tuple([Access(block, *touch) for touch in touches(block.init, block.body)])
+    """All loads, stores and parts of a block, those of its init included, and what is read to find
+    out where it runs."""
+    found = [Access(block, *touch) for touch in touches(block.init, block.body)]
+    return (*found, *[Access(block, load.buffer, load.indices, False) for load in asked(block)])
+
+
+@lru_cache(maxsize=BLOCKS)
+def asked(block: Block) -> tuple[Load, ...]:
+    """What is read to find out where a block runs, at places that loops around it tell."""
+    exprs = [e for e in stmt_exprs(block) if e.has_loads]
+    return tuple(dict.fromkeys([load for e in exprs for load in loads(e)])) if exprs else ()
 
 
 @lru_cache(maxsize=BLOCKS)
@@ -108,7 +117,9 @@ def written(block: Block) -> tuple[Buffer, ...]:
 
 def read(block: Block) -> tuple[Buffer, ...]:
     """The buffers that `block` loads from, without duplicates; its own output in a reduction."""
-    return _buffers(block.init, block.body, False)
+    found = _buffers(block.init, block.body, False)
+    more = asked(block)
+    return tuple(dict.fromkeys([*found, *[load.buffer for load in more]])) if more else found
 
 
 @lru_cache(maxsize=BLOCKS)
@@ -118,13 +129,12 @@ def _buffers(init: Stmt | None, body: Stmt, writes: bool) -> tuple[Buffer, ...]:
 
 
 def body_loads(block: Block, buffer: Buffer | None = None) -> list[Load]:
-    """The different loads in the body of a block: of `buffer`, or of all that it does not store
-    to."""
+    """The different loads in the body of a block of all that it does not store to; or all of
+    `buffer`, those included that ask where it runs."""
+    if buffer is not None:
+        return [load for load in (*_loads(block.body), *asked(block)) if load.buffer is buffer]
     own = written(block)
-    return [
-        load for load in _loads(block.body)
-        if (load.buffer is buffer if buffer is not None else load.buffer not in own)
-    ]  # fmt: skip
+    return [load for load in _loads(block.body) if load.buffer not in own]
 
 
 @lru_cache(maxsize=BLOCKS)

@@ -15,6 +15,7 @@ from functools import lru_cache
 from tensorir.analysis.block_accesses import (
     BLOCKS,
     Access,
+    asked,
     blocks_below,
     read,
     reduces,
@@ -24,7 +25,7 @@ from tensorir.analysis.block_accesses import (
 from tensorir.arith import Analyzer, Digit, Linear, decompose, determines
 from tensorir.arith.digits import digit_parts, of_all_digits
 from tensorir.buffer import Buffer
-from tensorir.expr import BinOp, Const, Expr, Var, const, int_value
+from tensorir.expr import BinOp, Const, Expr, Load, Var, const, int_value
 from tensorir.stmt import Block, For, Stmt
 from tensorir.visit import child_stmts, substitute, variables
 
@@ -99,12 +100,17 @@ def fixes(
 
 def carries(block: Block, buffer: Buffer) -> bool:
     """Whether the block reads a buffer that it writes at another place: a step of a scan."""
-    return buffer in _carried(block.init, block.body)
+    return buffer in _passed_on(block)
 
 
 def recurrent(block: Block) -> bool:
     """Whether the instances of a block pass data to each other, other than in a reduction."""
-    return bool(_carried(block.init, block.body))
+    return bool(_passed_on(block))
+
+
+def _passed_on(block: Block) -> frozenset[Buffer]:
+    own = [load.buffer for load in asked(block) if load.buffer in written(block)]
+    return _carried(block.init, block.body).union(own)
 
 
 @lru_cache(maxsize=BLOCKS)
@@ -134,12 +140,12 @@ def outliving(below: Iterable[Block], every: Iterable[Block]) -> list[Buffer]:
     return [b for b in dict.fromkeys([b for block in below for b in written(block)]) if b in lent]
 
 
-_Said = tuple[str, Stmt | None, Stmt]
-"""What is left of a block wherever it stands: its name, init and body. Most steps change none."""
+_Said = tuple[str, Stmt | None, Stmt, tuple[Load, ...]]
+"""What is left of a block wherever it stands: name, init, body, what is asked. Most stay."""
 
 
 def _said(blocks: Iterable[Block]) -> tuple[_Said, ...]:
-    return tuple([(block.name, block.init, block.body) for block in blocks])
+    return tuple([(block.name, block.init, block.body, asked(block)) for block in blocks])
 
 
 @lru_cache(maxsize=LENT)
@@ -150,13 +156,9 @@ def _lent(below: tuple[_Said, ...], every: tuple[_Said, ...]) -> frozenset[Buffe
     return frozenset([
         buffer
         for block in every
-        for buffer in _touched(*block[1:])
-        if block not in own or buffer in _carried(*block[1:])
+        for buffer in {*[b for b, _, _ in touches(*block[1:3])], *[x.buffer for x in block[3]]}
+        if block not in own or buffer in _carried(*block[1:3])
     ])  # fmt: skip
-
-
-def _touched(init: Stmt | None, body: Stmt) -> set[Buffer]:
-    return {buffer for buffer, _, _ in touches(init, body)}
 
 
 def piped(loops: Iterable[For], buffer: Buffer) -> bool:

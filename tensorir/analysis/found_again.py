@@ -31,8 +31,11 @@ def found_again(func: PrimFunc) -> PrimFunc:
     and the other one is computed elsewhere, by operations that compilers contract.
 
     A running extreme is compared with one term after the other, and nobody looks for it there: a
-    block that writes what it compares is none of these.
+    block that writes what it compares is none of these. Nor may a block find itself in range at one
+    place and run at another one.
     """
+    if any([_runs_elsewhere(block) for block in blocks(func.body)]):
+        return replace(func, attrs={**func.attrs, FOUND_AGAIN: True})
     values: dict[Buffer | Var, list[Expr]] = {}
     asked = [(block, pairs) for block in blocks(func.body) if (pairs := _compared(block))]
     for stmt in walk(func.body) if asked else ():
@@ -46,6 +49,11 @@ def found_again(func: PrimFunc) -> PrimFunc:
             if own.isdisjoint(_read(a, values) | _read(b, values)) and _differ(a, b, values):
                 return replace(func, attrs={**func.attrs, FOUND_AGAIN: True})
     return func
+
+
+def _runs_elsewhere(block: Block) -> bool:
+    """Whether a block runs where floats say that may be contracted, for which it is asked first."""
+    return any([it.binding.has_loads and not is_repeatable(it.binding) for it in block.iters])
 
 
 def _compared(block: Block) -> list[tuple[Expr, Expr]]:

@@ -56,11 +56,11 @@ def placed_units(
 def shared_accesses(loop: For, below: Iterable[Block]) -> dict[Buffer, list[Access]]:
     """The buffers that `loop`, with the units `below`, writes, each with all of its accesses.
 
-    Those count that ask memory where a unit runs, and how often a loop in it does.
+    Those count that ask memory how often a loop in it runs.
     """
     found: dict[Buffer, list[Access]] = {}
     for unit in below:
-        for access in (*accesses(unit), *asked(unit)):
+        for access in accesses(unit):
             found.setdefault(access.buffer, []).append(access)
     for inner in walk(loop.body):
         if isinstance(inner, For):
@@ -69,13 +69,6 @@ def shared_accesses(loop: For, below: Iterable[Block]) -> dict[Buffer, list[Acce
                 access = Access(asking, load.buffer, load.indices, is_write=False)
                 found.setdefault(load.buffer, []).append(access)
     return {b: uses for b, uses in found.items() if any([use.is_write for use in uses])}
-
-
-def asked(unit: Block) -> Iterator[Access]:
-    """What is read to find out where a unit runs."""
-    for e in (unit.predicate, *(it.binding for it in unit.iters)):
-        for load in loads(e):
-            yield Access(unit, load.buffer, load.indices, is_write=False)
 
 
 def ranges(stmt: Stmt) -> dict[Var, Expr]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 
 from tensorir import dtype as dt
 from tensorir.buffer import Buffer
-from tensorir.expr import TRUE, Expr, const
+from tensorir.expr import TRUE, Expr, const, in_turn
 from tensorir.func import PrimFunc
 from tensorir.interpreter.python_expr import Expressions
 from tensorir.names import Names
@@ -182,9 +182,10 @@ class Emitter(Expressions):
             self.init(stmt, stmt, depth)  # no loop around is one of its reduction
         outer, self.block = self.block, stmt.name
         self.line(depth, f"# block {stmt.name}")
-        if stmt.predicate is not TRUE:
-            self.line(depth, f"if {self.expr(stmt.predicate)}:")
-            depth += 1
+        for part in in_turn(stmt.predicate):
+            if part is not TRUE:
+                self.line(depth, f"if {self.expr(part)}:")
+                depth += 1
         for it in stmt.iters:
             var, extent = self.name(it.var), self.expr(it.extent, above=4)
             self.line(depth, f"{var} = {self.expr(it.binding)}")

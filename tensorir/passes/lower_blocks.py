@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensorir.arith import Analyzer
 from tensorir.errors import TensorIRError
-from tensorir.expr import TRUE, all_of, conjuncts
+from tensorir.expr import TRUE, all_of, conjuncts, in_turn
 from tensorir.func import PrimFunc
 from tensorir.passes.facts.ranges import Scope
 from tensorir.passes.rewriting import NOTHING, with_body
@@ -40,4 +40,6 @@ def _lower_block(block: Block, analyzer: Analyzer) -> Stmt:
     left = [c for c in conjuncts(block.predicate) if not analyzer.prove(c)]
     condition = all_of(*[analyzer.simplify(c) for c in left])
     body = substitute_stmt(block.body, bound)
-    return body if condition is TRUE else If(condition, body)
+    for part in reversed(in_turn(condition)):
+        body = body if part is TRUE else If(part, body)
+    return body

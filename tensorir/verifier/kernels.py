@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from tensorir.analysis.block_accesses import Access, accesses
-from tensorir.analysis.independence import Unit, asked, placed_units
+from tensorir.analysis.independence import Unit, placed_units
 from tensorir.buffer import Buffer
 from tensorir.func import PrimFunc
 from tensorir.parts import touched
@@ -86,7 +86,7 @@ class Kernel:
         """All accesses by buffer, those included that find out where and how often units run."""
         found: dict[Buffer, list[Use]] = {}
         for unit, loops in self.units:
-            for access in (*accesses(unit), *asked(unit), *_counted(unit, loops)):
+            for access in (*accesses(unit), *_counted(unit, loops)):
                 found.setdefault(access.buffer, []).append(Use(access, loops))
         return found
 

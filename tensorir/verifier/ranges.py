@@ -30,6 +30,7 @@ from tensorir.expr import (
     int_value,
 )
 from tensorir.func import PrimFunc
+from tensorir.parts import touched
 from tensorir.scalars import SizeRanges
 from tensorir.stmt import Alloc, Block, Extern, For, If, Let, Seq, Stmt, Store
 from tensorir.verifier.bounds import (
@@ -43,7 +44,7 @@ from tensorir.verifier.bounds import (
     said_inside,
     shape_text,
 )
-from tensorir.visit import children, stmt_exprs, substitute, variables
+from tensorir.visit import children, loads, stmt_exprs, substitute, variables, walk
 
 ONE = const(1)
 Ranges = tuple[tuple[Var, Expr], ...]
@@ -255,7 +256,7 @@ def _block(s: Block, scope: _Scope) -> None:
             continue
         if inside(it.extent, it.binding, _under(of_variables(said), scope).analyzer):
             continue
-        view = it.binding, _under(s.predicate, scope).analyzer
+        view = it.binding, _where_it_runs(s, scope).analyzer
         if not inside(it.extent, *view) and not always_inside(it.extent, *view):
             bounds, name = bounds_of(*view), it.var.name
             raise VerifyError(
@@ -267,7 +268,7 @@ def _block(s: Block, scope: _Scope) -> None:
     limits = scope.own_limits(s)
     if _is_sound(s.init, s.body, own, limits, scope.sizes):
         return
-    body = _under(s.predicate, scope).inside(s, own, limits)
+    body = _where_it_runs(s, scope).inside(s, own, limits)
     if s.init is not None:
         _stmt(s.init, body)
     _stmt(s.body, body)
@@ -276,6 +277,16 @@ def _block(s: Block, scope: _Scope) -> None:
 def _under(predicate: Expr, scope: _Scope) -> _Scope:
     """The scope where the predicate of a block holds; analyzers remember what they assumed."""
     return scope if isinstance(predicate, Const) else scope.assuming(predicate)
+
+
+def _where_it_runs(s: Block, scope: _Scope) -> _Scope:
+    """The scope of the bindings and the body of a block: what its predicate says of memory that it
+    leaves alone still holds."""
+    if not s.predicate.has_loads:
+        return _under(s.predicate, scope)
+    asked = {load.buffer for load in loads(s.predicate)}
+    kept = asked.isdisjoint(b for stmt in walk(s) for b, _, is_write in touched(stmt) if is_write)
+    return scope.assuming(s.predicate, memory=kept)
 
 
 def _expr(e: Expr, scope: _Scope) -> None:

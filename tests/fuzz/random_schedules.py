@@ -109,7 +109,22 @@ def scaled(n: int, m: int, r: int) -> PrimFunc:
     return te.create_prim_func([a, b, s, c], name="scaled")
 
 
-WORKLOADS = [elementwise, matmul_bias, padded_conv, row_max, stencil, added_bias, images, scaled]
+def counted(n: int, m: int, r: int) -> PrimFunc:
+    """Sums and rows of those that have a number, and what is made of them."""
+    x, a = te.placeholder((n,), "int32", name="X"), te.placeholder((n, m), name="A")
+    k = te.reduce_axis(n, name="k")
+
+    def term(i: Any, j: Any) -> Any:
+        return te.if_then_else(x[k] + 1 == i, a[k, j], 0.0)
+
+    c = te.compute((r, m), lambda i, j: te.sum(term(i, j), axis=k), name="C")
+    d = te.compute((r, m), lambda i, j: c[i, j] * 2.0, name="D")
+    return te.create_prim_func([x, a, d], name="counted")
+
+
+WORKLOADS = [
+    elementwise, matmul_bias, padded_conv, row_max, stencil, added_bias, images, scaled, counted
+]  # fmt: skip
 
 
 @dataclass
@@ -310,6 +325,7 @@ REQUESTS: dict[str, Callable[[Stress, Schedule], tuple[Any, ...] | None]] = {
     "cache_value": layout_requests.cache_value,
     "decompose_reduction": Stress.block_and_loop,
     "rfactor": Stress.block_and_loop,
+    "scatter": lambda self, sch: (self.block(sch),),
     "reindex": layout_requests.reindex,
     "decompose_padding": layout_requests.decompose_padding,
     "pad_einsum": layout_requests.pad_einsum,

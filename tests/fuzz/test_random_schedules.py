@@ -33,7 +33,7 @@ LEAST_ACCEPTED = {
     "sample_perfect_tile": 0.4, "sample_categorical": 0.4, "sample_compute_location": 0.7,
     "use_algorithm": 0.04, "transform_block_layout": 0.15, "regroup": 0.4,
     "reassociate": 0.4,
-    "cache_value": 0.1, "narrow": 0.02,
+    "cache_value": 0.1, "narrow": 0.02, "scatter": 0.02,
 }  # fmt: skip
 """Shares of requests that were accepted when this was written, halved; those of the steps that
 prepare for another request count too."""

@@ -206,6 +206,24 @@ def gather(d: Draw) -> PrimFunc:
     return te.create_prim_func([table, index, c], name="gather_sum")
 
 
+def histogram(d: Draw) -> PrimFunc:
+    """What is added up by a number that data tell, of one or two variables, or row by row."""
+    n, bins = d.extent("n", 0), d.extent("bins")
+    index = te.placeholder((n,), d.pick(["int32", "int64", "int8"]), name="J")
+    other = te.placeholder((n,), "int32", name="L")
+    values = te.placeholder((n, 3), d.pick(["float32", "int32"]), name="V")
+    k, both = te.reduce_axis(n, name="k"), d.flag()
+    number = d.pick([lambda: index[k], lambda: index[k] + 1, lambda: te.max(index[k], other[k])])
+
+    def term(i: Any, j: Any) -> Any:
+        found = te.all(number() == i, other[k] == j) if both else number() == i
+        return te.if_then_else(found, values[k, j], 0)
+
+    h = te.compute((bins, 3), lambda i, j: te.sum(term(i, j), axis=k), name="H")
+    c = te.compute((bins, 3), lambda i, j: h[i, j] * 2, name="C")
+    return te.create_prim_func([index, other, values, c if d.flag() else h], name="histogram")
+
+
 def several_outputs(d: Draw) -> PrimFunc:
     n, m = d.extent("n", 0), d.extent("m", 0)
     a = te.placeholder((n, m), name="A")
@@ -298,7 +316,7 @@ WORKLOADS: list[Callable[[Draw], PrimFunc]] = [
     elementwise, broadcast, transpose, reduction, scalar, matmul, batch_matmul, two_matmuls,
     windows.conv1d, windows.symbolic_conv, windows.conv2d, windows.nchw_conv, windows.stencil,
     windows.pooling, softmax, layer_norm, argmax, several_sums, windows.stencil_chain, reshapes,
-    gather, several_outputs, running_sum, concat, scan, row_sort,
+    gather, histogram, several_outputs, running_sum, concat, scan, row_sort,
     triangles.by_text, triangles.by_axes, triangles.solved, statements,
     numbers.sums_of_parts, numbers.shifted, numbers.scaled, numbers.weighted_sums,
 ]  # fmt: skip
