@@ -87,6 +87,7 @@ class Recorder:
         self._made: tuple[Candidate, Schedule] | None = None
         self._rows: dict[Candidate, np.ndarray | None] = {}
         self._programs: dict[str, Candidate] = {}
+        self._told: dict[Candidate, str] = {}
         for entry in self._scored.entries:
             candidate = Candidate.from_json(entry["candidate"])
             known = entry["row"] is None or "key" in entry
@@ -100,6 +101,10 @@ class Recorder:
     def built(self) -> int:
         """Candidates that are compiled, or whose build failed."""
         return len(self._files)
+
+    def recorded_as(self, candidate: Candidate) -> Candidate:
+        """The candidate that has its program here: another one, if choices made no difference."""
+        return self._programs.get(self._told.get(candidate, ""), candidate)
 
     def build(self, seconds: float = float("inf")) -> bool:
         """Compile what is missing, for so many seconds; whether nothing is."""
@@ -259,6 +264,7 @@ class Recorder:
     def _know(self, candidate: Candidate, row: Sequence[float] | None, program: str) -> None:
         self._rows[candidate] = None if row is None else np.asarray(row, dtype=np.float32)
         if row is not None:
+            self._told[candidate] = program
             self._programs.setdefault(program, candidate)
 
     def _compile(self, candidate: Candidate) -> None:

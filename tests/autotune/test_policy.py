@@ -13,6 +13,8 @@ import pytest
 
 from autotune.choices import Categorical
 from autotune.cost_model import make_cost_model
+from autotune.cost_model.make import REGRESSORS
+from autotune.cost_model.model import ResidualModel
 from autotune.search import Evolution, SearchState, evolutionary
 from autotune.search.batch import Batch
 from autotune.search.failures import Failures
@@ -209,6 +211,56 @@ def test_the_policy_beats_chance_on_what_was_recorded():
 
     policy = partial(propose, settings=Policy(builds=128))  # as many as searches look at
     assert regret(policy) - 1 < 0.8 * (regret("random") - 1)
+
+
+class Misled:
+    """Learns, and then says thrice the opposite."""
+
+    def __init__(self, seed):
+        self.learned = REGRESSORS["gaussian"][1](seed)
+
+    def fit(self, rows, targets, weights):
+        self.learned.fit(rows, -3 * targets, weights)
+
+    def predict(self, rows):
+        return self.learned.predict(rows)
+
+
+def test_a_model_that_misleads_is_not_followed(monkeypatch):
+    """As one of a user may: with our own the trust in it makes no difference."""
+    misled = lambda kind, seed: ResidualModel(kind, Misled, seed)  # noqa: E731
+    monkeypatch.setattr("autotune.simulate.replay.make_cost_model", misled)
+    recordings = [made(count=600, seed=seed, failing=0.0) for seed in range(4)]
+
+    def regret(model):
+        strategy = partial(propose, settings=Policy(builds=128, model=model))
+        runs = [simulate(r, strategy, 24, seed) for r in recordings for seed in range(4)]
+        return geometric_mean(run.regret(n) for run in runs for n in (16, 24))
+
+    assert regret("trusted") < 0.98 * regret("always")
+
+
+@pytest.mark.parametrize("at", [0, 2])
+def test_what_fails_always_is_tried_seldom(at):
+    """Such as a vector length or a place that a compiler cannot do: models learn of times alone."""
+
+    def failing(recording):
+        value = recording.fastest(range(recording.visits)).candidate.values[at]
+        entries = [
+            replace(e, status="runtime_error", visits=()) if e.candidate.values[at] == value else e
+            for e in recording.entries
+        ]
+        default = next(e.candidate for e in entries if e.status == "ok")
+        return replace(recording, entries=entries, defaults=(default,))
+
+    recordings = [failing(made(count=400, seed=seed, failing=0.0)) for seed in range(4)]
+
+    def failed(learn):
+        strategy = partial(propose, settings=Policy(builds=128, failures=learn))
+        runs = [simulate(r, strategy, 32, seed) for r in recordings for seed in range(2)]
+        return sum(run.seen.count(None) for run in runs)
+
+    assert failed(True) < 0.6 * failed(False)
 
 
 def test_the_same_model_for_the_same_trials_after_a_search_was_ended():

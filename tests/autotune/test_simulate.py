@@ -309,6 +309,8 @@ def test_a_recording_has_each_program_once(tmp_path):
     again = Recorder(tmp_path, "blur", PROGRAMS["blur"](), 24, also=first)
     wanted = list(islice(again._wanted(), len(again.defaults) + 2))
     assert wanted[-2:] == again.also == first[1:]
+    recorder._know(other, [0.0], recorder._told[first[1]])
+    assert [recorder.recorded_as(c) for c in first] == [first[1], *first[1:]]
 
 
 def test_a_journal_forgets_a_line_that_was_cut_off(tmp_path):
@@ -353,6 +355,8 @@ def test_the_recorder_goes_on_where_it_was(one_measurer, tmp_path):
     more = Recorder(tmp_path, "sums", func, 5)
     assert more._programs == first._programs
     assert more.built == 3 and more.build() and more.built == 5
+    whole = Recorder(tmp_path, "sums", func, 5)
+    assert list(whole._wanted()) == [], "whatever samples of today's rules would be"
     for visit in (0, 1):
         more.time(visit, BRIEF)
     found = Recorder(tmp_path, "sums", func, 5).recording()
