@@ -137,11 +137,16 @@ class Stream:
         at."""
         if self.panel is not None:
             return float(PAGE), float(WAY)
-        apart = int(step) * self.item
-        near = PAGE // gcd(PAGE, apart)
-        pages_lie_anywhere = self.bytes < HUGE
-        far = near * (WAY // PAGE) if pages_lie_anywhere else WAY // gcd(WAY, apart)
-        return float(near), float(far)
+        return places_of_rows(int(step) * self.item, self.bytes)
+
+
+def places_of_rows(apart: int, size: int) -> tuple[float, float]:
+    """The places in a way of the first and of the second cache that rows begin at which lie so many
+    bytes apart, of an array of `size` bytes."""
+    near = PAGE // gcd(PAGE, apart)
+    pages_lie_anywhere = size < HUGE
+    far = near * (WAY // PAGE) if pages_lie_anywhere else WAY // gcd(WAY, apart)
+    return float(near), float(far)
 
 
 class Pieces:

@@ -255,7 +255,7 @@ class _Search:
 
     def exchanged(self, count: int) -> float:
         """Transformed images that one thread reads and another one wrote."""
-        size = self.item * self.points * count * self.found.channels
+        size = min(self.item * self.points * count * self.found.channels, self.cpu.l2_bytes)
         foreign = 1 - 1 / self.cpu.threads
         return size / LINE * foreign * CHANGED * self.cpu.costs.memory
 

@@ -71,7 +71,8 @@ def draft_cycles(point: Point) -> float:
 
 
 def formula_cycles(point: Point) -> float:
-    """That of the plans' formulas, which needs no schedule."""
+    """That of the plans' formulas, which needs no schedule: what chooses defaults, and what
+    searches build."""
     cycles = point.space.sketches[point.candidate.sketch].cycles([point.candidate.values])
     if cycles is None:
         raise TensorIRError(f"sketch {point.candidate.sketch!r} has no formula")
@@ -298,7 +299,7 @@ def _parser() -> argparse.ArgumentParser:
     add: Any = parser.add_argument
     add("--rows", action="append", metavar="TEXT", help="rows with TEXT in their name")
     add("--count", type=int, default=60, metavar="N", help="plans of each row (default: 60)")
-    add("--estimate", default="draft", help=f"of {', '.join(ESTIMATES)} (default: draft)")
+    add("--estimate", default="formula", help=f"of {', '.join(ESTIMATES)} (default: formula)")
     add("--threads", type=int, default=this_machine().cores, help="(default: all)")
     add("--rounds", type=int, default=5, help="blocks of each plan (default: 5)")
     add("--min-ms", type=float, default=2.0, help="of a block (default: 2)")

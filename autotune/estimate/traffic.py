@@ -39,6 +39,9 @@ order, double: column sums of eight rows at a time take 0.6 of the time."""
 DOUBLED = 3
 """How often that is so; from there on they come later again."""
 
+ADDED = 0.75
+"""GAPLESS of lines from the last cache, where lanes are added up: row by row, not by columns."""
+
 LONG = 65536
 """Bytes from which on a single row comes sooner still, by one such share, if the first cache holds
 what is summed up."""
@@ -102,7 +105,8 @@ class Traffic(Alike):
         fresh[:, :, different] = np.maximum(new, 1 / counts[different])
         moving = np.array([[*map(s.moves, range(len(of.extents))), True] for s in streams])
         come = lines * before / np.where(moving[:, around], 1.0, counts)  # if boxes stay in a cache
-        come *= np.stack([gapless for _, _, gapless in reads])[:, None]
+        gapless = np.stack([gapless for _, _, gapless in reads])
+        come *= gapless[:, None]
         tile = 2 * len(self.plan.order)  # below so many loops, or more of sums that wait
         beside = self.beside(streams, pieces.runs.reshape(shape)[:, tile])
         self.in_panels(lines[-1], come[-1], boxes)
@@ -118,6 +122,8 @@ class Traffic(Alike):
             each *= self.followed(streams, each, lines[:, 0]) if level else 1.0
             if level == len(self.cpu.caches) - 1:
                 beside[-1] = 1.0  # what was written leaves as room is made
+                if self.added:
+                    each *= np.where(gapless < 1.0, GAPLESS / ADDED, 1.0)
             found.append((each * beside if level else each).sum(axis=0))
         terms = depths - 1 - (0 if inside else len(self.plan.order))
         return [self.again(held, crowded[0], come[0], terms), *found]
@@ -211,9 +217,9 @@ class Traffic(Alike):
     ) -> Column:
         """The share of the time of lines that is left where loops, outermost first, read a stream
         from one element to the next, or it is asked for ahead. Sums in registers take their terms
-        from apart."""
+        from apart, but for the lanes of one sum."""
         asked = np.where(self.asked(operand), 1.0 if self.added else GAPLESS, 1.0)
-        if not self.plan.depth or np.all(asked < 1.0):
+        if not (self.plan.depth or self.added) or np.all(asked < 1.0):
             return asked
         run, rows = self.rows_in_order(stream, axes, times)
         lanes = [plan.lane for plan in self.plans]
@@ -221,7 +227,8 @@ class Traffic(Alike):
         near = passing * self.of.result.item <= self.cpu.kept_bytes(1)
         long = near & (rows == 1) & (run * stream.item >= LONG)
         times_sooner = np.where(long, DOUBLED + 1, DOUBLED - np.abs(DOUBLED - np.log2(rows)))
-        sooner = np.where(run * stream.item >= PAGE, GAPLESS * (1 - TOGETHER * times_sooner), 1.0)
+        share = ADDED if self.added else GAPLESS * (1 - TOGETHER * times_sooner)
+        sooner = np.where(run * stream.item >= PAGE, share, 1.0)
         return np.where(asked < 1.0, asked, sooner)
 
     def rows_in_order(
@@ -243,7 +250,8 @@ class Traffic(Alike):
             apart = moved & ~goes_on
             ends |= apart & ((few > 1) | (count > FOLLOWED))
             if at >= len(self.plan.order):  # not in a tile: other rows of it read these again
-                ends |= ((count > 1) & (step == 0)) | (run * stream.item <= LINE)
+                short = run * stream.item <= LINE
+                ends |= ((count > 1) & (step == 0)) | (short & (not self.added))
             few = np.where(apart, count, few)
             boxes[every, axis] = box = np.minimum(box * count, extents[axis])
             longer = moved & goes_on & ~ends

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.features.features import PAGE
-from autotune.features.footprint import FILL, LINE, stride_class
+from autotune.features.footprint import FILL, LINE, places_between, rows_held
+from autotune.features.lanes import lane_loads, stride_class
 from autotune.features.nest import SYMBOLIC, Access, BlockNest
 from autotune.streams import Column
 from tensorir import Buffer, Cpu, dtype, int_value
@@ -57,6 +58,7 @@ class _Reach:
     changes: Flags
     rows: Column
     distance: Column
+    places: tuple[float, float]
     store: bool
 
 
@@ -97,7 +99,8 @@ class Columns:
         strided = zero
         for access in block.accesses:
             if not access.store:
-                strided = strided + (pick(self._moves(access), self._lane_place) == 2)
+                gathers = pick(self._moves(access), self._lane_place) == 2
+                strided = strided + gathers * self._lane_loads(access)
         code = self._vectors(self.written) * max(block.ops, 1)
         logarithms = {
             "flops": flops + zero,
@@ -123,7 +126,7 @@ class Columns:
             name: np.log2(np.where(column > 0, column, 1.0)) for name, column in logarithms.items()
         }
         return found | {
-            "vector_strided": strided,
+            "vector_strided": strided / self._iterations(self.vector),
             "vector_reduction": (self.vector & self.reduces).any(axis=1).astype(float),
             "guard_inside": (loops.guarded & self.inside).any(axis=1).astype(float),
             "selects": np.full_like(zero, block.selects),
@@ -147,20 +150,30 @@ class Columns:
         chunks = np.ceil(extent / self.lanes)
         return chunks, extent / (chunks * self.lanes)
 
-    def _vectors(self, which: Flags, kinds: Places | int = 1) -> Column:
-        """Vector registers of some loops that are written out, or loads of an access that moves
-        with them so."""
-        extent = self.loops.extent
-        apart = np.where(np.equal(kinds, 2), self.lanes, 1)
-        each = np.where(self.vector, np.ceil(extent / self.lanes) * apart, extent)
-        return product(np.where(which & (np.asarray(kinds) > 0), each, 1.0))
+    def _vectors(self, which: Flags, access: Access | None = None) -> Column:
+        """Vector registers of some loops that are written out, or the loads of an access."""
+        loads, moves = self._lanes()[0], which
+        if access is not None:
+            loads, moves = self._lane_loads(access), which & (self._moves(access) > 0)
+        each = np.where(self.vector, loads[:, None], self.loops.extent)
+        return product(np.where(moves, each, 1.0))
+
+    def _lane_loads(self, access: Access) -> Column:
+        """The loads that fill the vectors of the vectorized loop; one without such a loop."""
+        size = self._iterations(self.vector)
+        found, axis = size.copy(), pick(self.loops.axis, self._lane_place)
+        for n in set(axis[size > 1]) - {-1}:
+            some = (axis == n) & (size > 1)
+            extent = self.block.loops[n].extent
+            found[some] = lane_loads(access, n, extent, size[some], self.lanes)
+        return found
 
     def _loads(self) -> Column:
         """Vector loads of the register tile."""
         stored = {access.buffer for access in self.block.accesses if access.store}
         which = self.written & self.inside
         loads = [a for a in self.block.accesses if a.buffer not in stored]
-        counts = (self._vectors(which, self._moves(access)) for access in loads)
+        counts = (self._vectors(which, access) for access in loads)
         return sum(counts, np.zeros(len(which)))
 
     def _moves(self, access: Access) -> Places:
@@ -216,7 +229,8 @@ class Columns:
             below, rows = (np.take_along_axis(each, at, axis=1) for each in (below, rows))
             changes &= at[:, :-1] == np.arange(shape[1] - 1)
         distance = np.where(kept > 0, 0, extent * item * (len(buffer.shape) > 1))
-        return _Reach(below, changes, rows, distance, any(use.store for use in uses))
+        places = places_between(buffer, extent * item * (len(buffer.shape) > 1))
+        return _Reach(below, changes, rows, distance, places, any(use.store for use in uses))
 
     def span(self, uses: Sequence[Access], dim: int, extent: int) -> tuple[Column, Column]:
         """The reach of an index below each place, and the number of its values."""
@@ -243,8 +257,11 @@ class Columns:
         """Bytes fetched into each cache, twice for what is stored (see `footprint.traffic`)."""
         machine, places, total = self.cpu.target, np.arange(self.loops.places), []
         around = np.cumprod(self.loops.extent, axis=1) / self.loops.extent
-        for size in (machine.l1d_bytes, machine.l2_bytes, machine.l3_bytes):
+        for number, size in enumerate((machine.l1d_bytes, machine.l2_bytes, machine.l3_bytes), 1):
             fits = self.touched <= FILL * size
+            for reach in self.reaches:
+                crowded = reach.rows > rows_held(reach.places, number, size)
+                fits &= ~crowded | (reach.distance == 0)[:, None]
             level = np.where(fits.any(axis=1), np.argmax(fits, axis=1), self.loops.places)
             fetched = np.zeros(len(level))
             for reach in self.reaches:

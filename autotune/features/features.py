@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autotune.features.footprint import (
-    FILL,
     UNDIVIDED,
     Reach,
     fit_level,
@@ -23,11 +22,11 @@ from autotune.features.footprint import (
     homes,
     reaches,
     spatial_product,
-    stride_class,
     traffic,
     working_set,
 )
-from autotune.features.nest import BlockNest, nests
+from autotune.features.lanes import lane_loads, stride_class
+from autotune.features.nest import Access, BlockNest, nests
 from autotune.features.table import FEATURES
 from tensorir import (
     Buffer,
@@ -153,7 +152,9 @@ def _work(block: _Analysed, machine: Target) -> dict[str, float]:
 def _vector(block: _Analysed, machine: Target) -> dict[str, float]:
     nest, vector = block.nest, block.vector
     depth = len(nest.loops) - 1 if vector is None else vector
-    loads = [stride_class(a, depth) for a in nest.accesses if not a.store]
+    read = [access for access in nest.accesses if not access.store]
+    loads = [stride_class(access, depth) for access in read]
+    gathered = [_lane_loads(block, a) for a, kind in zip(read, loads) if kind == 2]
     stores = [stride_class(a, depth) for a in nest.accesses if a.store]
     return {
         "vector_extent": 0.0 if vector is None else _lg(nest.loops[vector].extent),
@@ -161,7 +162,7 @@ def _vector(block: _Analysed, machine: Target) -> dict[str, float]:
         "vector_use": _lg(block.vector_use),
         "vector_broadcasts": loads.count(0),
         "vector_contiguous": loads.count(1),
-        "vector_strided": loads.count(2),
+        "vector_strided": sum(gathered) / (1 if vector is None else nest.loops[vector].extent),
         "vector_store_strided": float(2 in stores),
         "vector_reduction": float(vector is not None and vector in nest.reduce),
         "vector_guarded": float(vector is not None and vector in nest.guard),
@@ -197,18 +198,25 @@ def _registers(block: _Analysed, machine: Target) -> dict[str, float]:
     }
 
 
-def _vectors(block: _Analysed, depths: Sequence[int], access: object = None) -> float:
+def _vectors(block: _Analysed, depths: Sequence[int], access: Access | None = None) -> float:
     """Vector registers (for an access: vector loads) of the loops at `depths`, written out."""
     count = 1.0
     for depth in depths:
-        kind = 1 if access is None else stride_class(access, depth)  # type: ignore[arg-type]
-        if kind == 0:
+        if access is not None and stride_class(access, depth) == 0:
             continue
         if depth != block.vector:
             count *= block.nest.loops[depth].extent
         else:
-            count *= block.chunks * (block.lanes if kind == 2 else 1)
+            count *= block.chunks if access is None else _lane_loads(block, access)
     return count
+
+
+def _lane_loads(block: _Analysed, access: Access) -> float:
+    """The loads that fill the vectors of the vectorized loop; one without such a loop."""
+    if block.vector is None:
+        return 1.0
+    size = block.nest.loops[block.vector].extent
+    return float(lane_loads(access, block.vector, size, size, block.lanes))
 
 
 def _reduce_run(nest: BlockNest, tile: int) -> list[int]:
@@ -227,7 +235,7 @@ def _caches(block: _Analysed, machine: Target) -> dict[str, float]:
     nest, depth = block.nest, len(block.nest.loops)
     row: dict[str, float] = {}
     for number, size in enumerate(_cache_bytes(machine), 1):
-        level = fit_level(block.touched, FILL * size, depth)
+        level = fit_level(block.touched, number, size, depth)
         row[f"traffic_l{number}"] = _lg(traffic(nest, block.touched, level) / nest.flops)
         row[f"reuse_l{number}"] = _lg(prod([loop.extent for loop in nest.loops[level:]]))
     run = _reduce_run(nest, block.tile)
@@ -291,7 +299,7 @@ def _others(
     total = working_set(anchor.touched, 0)
     fetched = copied = strided = 0.0
     for block in others:
-        level = fit_level(block.touched, FILL * machine.l2_bytes, len(block.nest.loops))
+        level = fit_level(block.touched, 2, machine.l2_bytes, len(block.nest.loops))
         fetched += traffic(block.nest, block.touched, level)
         if block.nest.ops == 0:
             stored = _stored_bytes(block)

@@ -3,16 +3,18 @@
 footprint  of a buffer below a loop: product over the dimensions of the reach of the index while
            the loops below run, in bytes, rows rounded up to cache lines
 traffic    into a cache, of a buffer: if everything fits below some loop, the first loop outside
-           that changes what is touched brings in its footprint, again for each of its runs
+           that changes what is touched brings in its footprint, again for each of its runs;
+           rows whose distance is a large power of two share few sets, and do not fit
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 
 from autotune.features.nest import SYMBOLIC, Access, BlockNest
+from autotune.streams import PAGE, WAY, WAYS, places_of_rows
 from tensorir import Buffer, ForKind, PrimFunc, dtype, int_value
 
 LINE = 64
@@ -32,6 +34,7 @@ class Reach:
     rows          contiguous pieces they come in
     depends       by depth of a loop: whether the loop changes what is touched
     row_distance  bytes from a row to the next; 0 where rows are packed, and for vectors
+    places        in a way of the first and of the second cache that rows begin at
     """
 
     buffer: Buffer
@@ -39,6 +42,7 @@ class Reach:
     rows: list[int]
     depends: list[bool]
     row_distance: int
+    places: tuple[float, float]
     store: bool
 
 
@@ -103,7 +107,17 @@ def _reach(buffer: Buffer, uses: list[Access], depth: int, home: int) -> Reach:
             below[level] = width * rows[level]
     # An intermediate that lives inside of a loop is allocated as large as what it holds there.
     apart = 0 if home or len(buffer.shape) < 2 else extent * item
-    return Reach(buffer, below, rows, depends, apart, any(use.store for use in uses))
+    store = any(use.store for use in uses)
+    return Reach(buffer, below, rows, depends, apart, places_between(buffer, apart), store)
+
+
+def places_between(buffer: Buffer, apart: int) -> tuple[float, float]:
+    """See `Reach.places`: any, where rows are packed."""
+    if not apart:
+        return inf, inf
+    known = [int_value(size) for size in buffer.shape]
+    whole = prod(SYMBOLIC if size is None else max(size, 1) for size in known)
+    return places_of_rows(apart, whole * dtype.itemsize(buffer.dtype))
 
 
 def _suffixes(
@@ -137,10 +151,20 @@ def working_set(found: Sequence[Reach], level: int) -> int:
     return sum([reach.below[level] for reach in found])
 
 
-def fit_level(found: Sequence[Reach], capacity: float, depth: int) -> int:
-    """The outermost level whose working set fits in `capacity` bytes; `depth` if none does."""
+def rows_held(places: tuple[float, float], number: int, size: int) -> float:
+    """How many rows that begin at so many places a cache holds, of level 1, 2 or 3 and so many
+    bytes: any number the last one, whose sets are no part of an address."""
+    return inf if number > 2 else WAYS * places[number - 1] * size / (PAGE, WAY)[number - 1]
+
+
+def fit_level(found: Sequence[Reach], number: int, size: int, depth: int) -> int:
+    """The outermost level whose working set fits in the cache of level `number`, of so many bytes;
+    `depth` if none does."""
+    held = [rows_held(reach.places, number, size) for reach in found]
     for level in range(depth):
-        if working_set(found, level) <= capacity:
+        if working_set(found, level) > FILL * size:
+            continue
+        if all(reach.rows[level] <= most for reach, most in zip(found, held)):
             return level
     return depth
 
@@ -166,17 +190,6 @@ def held_bytes(block: BlockNest, found: Sequence[Reach], home: Mapping[Buffer, i
     """Bytes of the intermediates that the block stores to, each as large as its allocation."""
     stored = [reach for reach in found if reach.store and reach.buffer in home]
     return sum([r.below[min(home[r.buffer], len(block.loops))] for r in stored])
-
-
-def stride_class(access: Access, depth: int) -> int:
-    """How an access moves with a loop: 0 not at all, 1 to the next element, 2 otherwise."""
-    moving = [dim for dim, form in enumerate(access.forms) if depth in form.terms or form.unknown]
-    if not moving:
-        return 0
-    last = len(access.forms) - 1
-    if moving == [last] and not access.forms[last].unknown:
-        return 1 if abs(access.forms[last].terms[depth][0]) == 1 else 2
-    return 2
 
 
 def spatial_product(block: BlockNest, depths: Iterable[int]) -> int:

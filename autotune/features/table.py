@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-FEATURE_SCHEMA = 1
+FEATURE_SCHEMA = 2
 """Version of the columns: rows of another version are not comparable."""
 
 TABLE: tuple[tuple[str, str], ...] = (
@@ -22,7 +22,7 @@ TABLE: tuple[tuple[str, str], ...] = (
     ("vector_use", "log2 share of the lanes that do work; -lanes without a vectorized loop"),
     ("vector_broadcasts", "loads that do not move with it *"),
     ("vector_contiguous", "loads that move to the next element with it *"),
-    ("vector_strided", "loads that move otherwise with it: gathers *"),
+    ("vector_strided", "loads that move otherwise with it: gathers, by loads for each element *"),
     ("vector_store_strided", "1 if the store moves otherwise with it *"),
     ("vector_reduction", "1 if it drives a reduction"),
     ("vector_guarded", "1 if the predicate depends on it"),

@@ -77,7 +77,7 @@ def test_register_tile_of_a_matmul():
 
 
 def test_cache_traffic_of_a_matmul():
-    f = features(parse(MATMUL))
+    f = features(parse(MATMUL.replace("1024, 1024]", "1024, 1040]")))  # rows in sets of their own
     # Below k_0 lie 16 rows of A, 8 of B and 16 of C, a line each: that fits, all of k_0 does not.
     assert f["reuse_l1"] == log2(2 * 8 * 8 * 16)
     # For each i_0 and j_0: 16 whole rows of A, 1024 lines of B. C moves with j_0 only.
@@ -88,6 +88,38 @@ def test_cache_traffic_of_a_matmul():
     assert f["traffic_l3"] == log2(4 * 4 * 2**20 / 2**31)
     assert f["total_bytes"] == pytest.approx(log2(12 * 2**20 / CACHES[2]))
     assert f["task_bytes"] == pytest.approx(log2((16 * 4096 * 2 + 2**22) / CACHES[1]))
+
+
+def test_rows_that_share_the_sets_of_a_cache_do_not_stay_in_it():
+    """Rows a page apart: the first cache has eight ways, and 16 rows of A and C are in one set."""
+    crowded, apart = (
+        features(parse(MATMUL.replace("1024, 1024]", f"1024, {width}]"))) for width in (1024, 1040)
+    )
+    assert crowded["reuse_l1"] < apart["reuse_l1"]
+    assert crowded["traffic_l1"] > apart["traffic_l1"] + 1
+    # So large a matrix is in pages of 2 MiB: its rows begin at 32 places of the second cache.
+    assert crowded["reuse_l2"] < apart["reuse_l2"] and crowded["reuse_l3"] == apart["reuse_l3"]
+
+
+@pytest.mark.parametrize("step, loads", [(1, 1), (2, 3.3), (3, 5.6), (16, 16)])
+def test_lanes_that_are_a_few_elements_apart_take_a_few_loads(step, loads):
+    """As many as there are lanes, at most."""
+    x = te.placeholder((64 * step,), name="x")
+    func = te.create_prim_func([x, te.compute((64,), lambda i: x[i * step] + 1.0, name="out")])
+    sch = Schedule(func)
+    sch.vectorize(sch.split(sch.get_loops("out")[0], [None, 16])[1])
+    f = features(sch.func, vector_bits=512)
+    assert 2 ** f["loads_per_op"] == pytest.approx(loads)
+    assert f["vector_strided"] == pytest.approx(0 if step == 1 else loads / 16)
+
+
+def test_lanes_in_several_rows_take_loads_by_rows():
+    """Half of the lanes are at the end of one row, half at the beginning of the next one."""
+    x = te.placeholder((32, 8), name="x")
+    func = te.create_prim_func([x, te.compute((256,), lambda i: x[i // 8, i % 8], name="out")])
+    sch = Schedule(func)
+    sch.vectorize(sch.split(sch.get_loops("out")[0], [None, 16])[1])
+    assert 2 ** features(sch.func, vector_bits=512)["loads_per_op"] == 2
 
 
 def test_parallel_tasks_and_the_last_round():

@@ -7,6 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from backends import build
 from schedule import Schedule, library
 from schedule.library.contraction.copies import pack
 from schedule.library.contraction.plan import Pack
@@ -160,6 +161,24 @@ def test_panels_are_written_in_their_order_and_rows_are_read_in_theirs(order, wi
     assert moves(lane, node.body.indices[-1])
     assert moves(lane if order[-1] == "j" else row, load.indices[-1])
     assert sch.state.loop(around[0]).kind == ForKind.PARALLEL
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "int8"])
+@pytest.mark.parametrize("width", [4, 6, 8, 12, 24, 32, 48])
+def test_no_vector_of_a_copy_is_stored_into_two_panels(width, kind):
+    """Lanes were those of whole vectors, whatever the panels: of eight rows each element was stored
+    by itself, and a product that reads them took twice as long."""
+    a, w = te.placeholder((96, 80), kind, name="A"), te.placeholder((80, 64), kind, name="W")
+    k = te.reduce_axis(80, name="k")
+    out = te.compute((96, 64), lambda i, j: te.sum(a[i, k] * w[k, j], axis=k), name="C")
+    sch = Schedule(te.create_prim_func([a, w, out]))
+    c = library.find_contraction(sch, "C")
+    (n,) = [n for n, o in enumerate(c.operands) if o.buffer == "A"]
+    (axis,) = [m for m, found in enumerate(c.axes) if found.extent == 96]
+    copier = pack(sch, c, Pack(n, axis, width), c.written, True)
+    lanes = sch.state.loop(sch.get_loops(copier)[-1])
+    assert lanes.kind == ForKind.VECTORIZED and width % lanes.const_extent == 0
+    assert "scatter" not in build(sch, "c").source
 
 
 @pytest.mark.parametrize("size", [lambda n: n, lambda n: 2 * n + 1, lambda n: (n + 3) // 4])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from math import lcm, prod
+from math import gcd, lcm, prod
 
 from schedule.errors import Refusal
 from schedule.library.contraction.again import with_own_buffer
@@ -60,8 +60,8 @@ def pack(sch: Schedule, c: Contraction, what: Pack, steps: tuple[int, ...], para
     sch.transform_layout(copier, store_of(sch, copier).buffer.name, text, None if whole else 0)
     if maker is not None:
         sch.compute_inline(maker)
-    last = (digit.top and digit.place == len(names) - 1 for _, digit in rest)
-    _finish(sch, copier, next((at for at, row in enumerate(last, 1) if row), 0), parallel)
+    near = [at for at, (_, d) in enumerate(rest, 1) if d.top and d.place == len(names) - 1]
+    _finish(sch, copier, near[0] if near else 0, what.width, parallel)
     return copier
 
 
@@ -95,9 +95,9 @@ def with_panel(c: Contraction, operand: int, axis: int, buffer: str = "") -> Con
     return sorted_axes(replace(c, operands=operands))
 
 
-def _finish(sch: Schedule, copier: str, row: int, parallel: bool) -> None:
+def _finish(sch: Schedule, copier: str, row: int, width: int, parallel: bool) -> None:
     """The loops of the copy, in the order of the panels: whole vectors, or blocks of a few rows
-    along the dimension `row`, if any, where what is read is contiguous: these are transposed."""
+    along the dimension `row`, if any, that are transposed: no vector is stored in two panels."""
     loops = loops_by_dimension(sch, copier)
     if not any(loops):  # none is of a dimension alone, as of a size that is computed
         return
@@ -107,7 +107,8 @@ def _finish(sch: Schedule, copier: str, row: int, parallel: bool) -> None:
     shared = around or outer
     if row and rows != lane:
         size = min(2 * BLOCK, 4 * BLOCK // dtype.itemsize(store_of(sch, copier).buffer.dtype))
-        (block, rows), (lanes, lane) = (sch.split(loop, [None, size]) for loop in (rows, lane))
+        block, rows = sch.split(rows, [None, size])
+        lanes, lane = sch.split(lane, [None, width if width <= size else gcd(width, size)])
         sch.reorder(*around, lanes, block, rows, lane)
         sch.unroll(rows)
         shared = around or [lanes]
@@ -205,8 +206,7 @@ def turn(sch: Schedule, row: LoopRef, lane: LoopRef, lanes: int, along_rows: boo
     Tile by tile: vectors are read along the lanes and written along the rows, or the reverse with
     `along_rows` False. Rows that fill no tile come last, in smaller ones.
     """
-    extent = sch.state.loop(lane).const_extent
-    if extent is None or extent > lanes:
+    if (extent := sch.state.loop(lane).const_extent) is None or extent > lanes:
         vector, lane = sch.split(lane, [None, lanes])
         sch.reorder(vector, row)
     loops = sch.get_loops(*sch.get_child_blocks(lane))
