@@ -314,6 +314,7 @@ def peaks(calibrate: bool) -> Check:
 
 def costs(calibrate: bool) -> Check:
     """What the steps of this processor cost, in cycles, beside what is assumed elsewhere."""
+    from autotune.calibration.measure import OTHERS
     from autotune.calibration.stored import calibrate as measure
     from autotune.calibration.stored import known_costs
     from autotune.errors import MeasureError
@@ -334,9 +335,12 @@ def costs(calibrate: bool) -> Check:
         return Check("costs", "warn" if word else "ok", text, remedy)
     usual = usual_costs(resolve("c").features)
     parts = [f"{name} {cost:.3g} ({getattr(usual, name):g})" for name, cost in found.costs.items()]
-    parts += [f"{name} {value:.3g}" for name, value in found.others.items()]
+    parts += [f"{name} {value:.3g}" for name, value in found.others.items() if name != OTHERS]
     told = f"cycles, and defaults: {', '.join(parts)}; used where costs=\"measured\" asks for them"
-    return Check("costs", "ok", told)
+    if OTHERS not in found.others:
+        return Check("costs", "ok", told)
+    told += f"; {OTHERS} used {found.others[OTHERS]:.0%} of the processors while they were measured"
+    return Check("costs", "warn", told, "tensorir doctor --calibrate, on an idle machine")
 
 
 def describe_peak(what: str, rate: float) -> str:

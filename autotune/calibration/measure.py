@@ -17,6 +17,7 @@ import numpy as np
 from autotune.calibration.programs import Probe, probes
 from autotune.errors import MeasureError
 from autotune.measure import machine_lock
+from autotune.measure.busy import TOLERABLE, Neighbours
 from backends import CompiledKernel, Timing, build, host_threads, interleave, lasting
 from tensorir import Costs, Cpu, Target
 
@@ -29,12 +30,17 @@ LEAST, MOST = 1e-3, 1e7
 """Cycles that are believed; anything else was no measurement."""
 
 
+OTHERS = "other programs"
+"""Beside them a line from memory, of which there is one for all, takes as long as they let it."""
+
+
 @dataclass(frozen=True)
 class Measured:
     """What was measured of a processor.
 
     costs   those of `Costs` that can be, by name
-    others  what stands beside them: a line from memory while one thread reads, and GHz
+    others  what stands beside them: a line from memory while one thread reads, GHz, and the share
+            of the processors that `OTHERS` used meanwhile, if any
     """
 
     costs: Mapping[str, float]
@@ -58,11 +64,15 @@ def measure_costs(target: Target) -> Measured:
         kernels = list(pool.map(lambda probe: build(probe.schedule, target), known.values()))
     arrays = [_arrays(probe) for probe in known.values()]
     parallel = list(known).index("parallel")
-    with machine_lock():
+    neighbours = Neighbours()
+    with machine_lock(), neighbours.watching():
         starts = start_seconds(kernels[parallel], *arrays[parallel])
         subjects = [(kernel, *given) for kernel, given in zip(kernels, arrays)]
         timings = interleave(subjects, rounds=ROUNDS, min_ms=BLOCK_MS, limit_s=LIMIT_SECONDS)
-    return derived(cpu, known, dict(zip(known, timings)), starts)
+    found, share = derived(cpu, known, dict(zip(known, timings)), starts), neighbours.share()
+    if share is None or share <= TOLERABLE:
+        return found
+    return replace(found, others={**found.others, OTHERS: share})
 
 
 def _arrays(probe: Probe) -> list[np.ndarray]:

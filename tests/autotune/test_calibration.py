@@ -220,6 +220,20 @@ def _full(*_):
     raise OSError("no room")
 
 
+@pytest.mark.parametrize(("share", "level"), [(0.6, "warn"), (0.01, "ok"), (None, "ok")])
+def test_a_calibration_beside_other_programs_says_so(share, level, quick, monkeypatch):
+    """It was kept as any other, with lines from memory that cost nothing beside those of caches
+    that the others had emptied."""
+    monkeypatch.setattr(measure, "derived", lambda *_: FOUND)
+    parallel = ("parallel", small_probes(monkeypatch)["parallel"])
+    monkeypatch.setattr(measure, "probes", lambda cpu: [parallel])
+    monkeypatch.setattr(measure.Neighbours, "share", lambda _: share)
+    check = doctor.costs(True)
+    assert check.level == level
+    assert ("60% of the processors" in check.text) == bool(check.remedy) == (level == "warn")
+    assert doctor.costs(False) == check
+
+
 def test_doctor_shows_them_beside_the_defaults(measured):
     assert doctor.costs(False).text.startswith("not measured")
     shown = doctor.costs(True).text
