@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from math import prod
 
 from autotune.rules.effort import arithmetic
-from autotune.rules.group import attempt, bytes_of, instances, size
+from autotune.rules.group import attempt, bytes_of, instances, lane_of, size
 from schedule import LoopRef, Schedule
-from tensorir import Block, Cpu, ForKind, Load, Store, body_loads
+from tensorir import Block, Cpu, ForKind, Load, Store, body_loads, variables
 
 
 def ask_ahead(
@@ -48,9 +48,10 @@ def ask_for_picked(sch: Schedule, block: str, cpu: Cpu, refused: dict[str, str])
 
 
 def picked(block: Block, cpu: Cpu) -> dict[str, Load]:
-    """What a block reads where memory tells it to, of buffers that the second cache does not hold:
+    """What lanes read where memory tells them to, of buffers that the second cache does not hold:
     processors do not ask for that ahead themselves."""
-    told = [load for load in body_loads(block) if any(i.has_loads for i in load.indices)]
+    lane, reads = lane_of(block), body_loads(block)
+    told = [x for x in reads if any(i.has_loads and lane in variables(i) for i in x.indices)]
     return {load.buffer.name: load for load in told if bytes_of(load.buffer) > cpu.l2_bytes}
 
 

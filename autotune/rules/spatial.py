@@ -207,5 +207,4 @@ def spatial_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[SpatialPlan]:
         "threads": threads(cpu, cycles, sch, block),
         **(stores(sch, group.block, cpu) if lane is not None else {}),
     }
-    names = frozenset(buffer.name for buffer in read)
-    return [SpatialPlan(group, cpu, options, cycles, names, sch.copy())]
+    return [SpatialPlan(group, cpu, options, cycles, frozenset(b.name for b in read), sch.copy())]

@@ -167,3 +167,12 @@ def test_rows_are_asked_for_of_which_elements_are_picked(m, n, count, wanted, ow
         at = random.integers(0, n, func.params[1].const_shape).astype(place)
         found = build(default_schedule(func, TARGET))(x, at)
         np.testing.assert_array_equal(found, np.take_along_axis(x, at, 1) if own else x[:, at])
+
+
+def test_whole_rows_that_memory_tells_keep_their_vectors():
+    """Those of an embedding follow each other in memory: the processor asks for the rest."""
+    table = te.placeholder((5000, 768), name="table")
+    at = te.placeholder((384,), "int64", name="at")
+    func = made(table, at, ops.take(table, at, axis=0))
+    assert requests_of(func, Costs()) == []
+    assert "in vectorized(64)" in str(default_schedule(func, TARGET).func)

@@ -175,6 +175,34 @@ def chooses(dtype: str, index: str) -> str | None:
     return f"__AVX512{feature}__{') && defined(__AVX512VL__' if register < 512 else ''}"
 
 
+_COMPARED = {"==": (0, 0), "<": (1, 1), "<=": (2, 2), "!=": (4, 4), ">=": (5, 13), ">": (6, 14)}
+"""How instructions call comparisons of integers, and of floats, where NaN is unequal alone."""
+_LANES = {8: "b", 16: "w", 32: "d", 64: "q"}
+
+
+def chosen_by_bits(dtype: str, compared: str, op: str) -> Native | None:
+    """Lanes of a where `x op y` holds for those of `compared`, and of b elsewhere; without an
+    operator where the mask x says so."""
+    sizes = [8 * dt.itemsize(each) for each in (dtype, compared)]
+    if not FEATURES.keys() >= {*sizes} or dt.element(dtype) in dt.STORAGE_ONLY:
+        return None
+    kinds = [_SUFFIX.get(dt.element(d)) or _LANES[dt.bits(d)] for d in (dtype, compared)]
+    a, b = (f"{_vector(sizes[0] // 8, dtype)}{text}" for text in "ab")
+    x, y = (f"{_vector(sizes[1] // 8, compared)}{text}" for text in "xy")
+    sign = "u" if dt.element(compared).startswith("uint") else ""
+    if op:
+        real = dt.is_float(dt.element(compared))
+        last = ", -1, 4" if real and sizes[1] == 512 else ", -1"
+        name = f"__builtin_ia32_{sign}cmp{kinds[1]}{sizes[1]}_mask"
+        bits = f"{name}({x}, {y}, {_COMPARED[op][real]}{last})"
+    else:
+        bits = f"__builtin_ia32_cvt{kinds[1]}2mask{sizes[1]}({x})"
+    features = "__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__"
+    vector = f"({dt.SHORT[dt.element(dtype)]}x{dt.lanes(dtype)})"
+    call = f"__builtin_ia32_blendm{kinds[0]}_{sizes[0]}_mask({b}, {a}, {bits})"
+    return Native(features, f"{vector}{call}")
+
+
 def any_far(dtype: str) -> Native | None:
     """Whether a lane of x is beyond what is near, 6000 or (float64) 10^6, or NaN."""
     if dtype == "float64x8":

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from backends.c.emit.division import by_constant
 from backends.c.emit.masks import MaskEmitter, is_mask
-from backends.c.emit.native import Native, joined, merged
+from backends.c.emit.native import Native, chosen_by_bits, joined, merged
 from backends.c.emit.vector_math import vector_helper
 from backends.emit.expressions import ADD, ATOM, OR, TERNARY, UNARY, Text
 from backends.math.forms import by_mask
@@ -254,7 +254,36 @@ class VectorEmitter(MaskEmitter):
         mask = self.mask_type(bits, lanes)
         vector = mask if boolean else self.vector_type(e.dtype)
         name = self.select_helper(vector, mask, lanes, not dt.is_float(e.dtype))
+        if not boolean and self.mask_bits(e.cond) != bits:
+            by_bits = self.select_by_bits(e, name)
+            if by_bits is not None:
+                return f"{by_bits}, {a}, {b})", ATOM
         return f"{name}({self.masked(e.cond, bits)}, {a}, {b})", ATOM
+
+    def select_by_bits(self, e: Select, usual: str) -> str | None:
+        """The beginning of a choice by lanes of another width: AVX-512 chooses by the bits that it
+        compares to, and brings no mask to the lanes that are chosen between."""
+        cond, lanes = e.cond, dt.lanes(e.dtype)
+        op, of, params = "", f"int{self.mask_bits(cond)}x{lanes}", "x"
+        sides: tuple[Expr, ...] = (cond,)
+        if isinstance(cond, BinOp) and cond.op in _WORDS and cond not in self.named:
+            element = dt.element(cond.a.dtype)
+            if not dt.is_bool(element) and element not in dt.STORAGE_ONLY:
+                op, of, params = cond.op, dt.with_lanes(element, lanes), "xy"
+                sides = cond.a, cond.b
+        native = chosen_by_bits(e.dtype, of, op)
+        if native is None or self.on_arm:
+            return None
+        vector, other = self.vector_type(e.dtype), self.vector_type(of)
+        name = f"{usual}_{_WORDS[op]}{other}"
+        if name not in self.declarations:
+            masks = (f"int{bits}x{lanes}" for bits in (self.mask_bits(cond), dt.bits(e.dtype)))
+            wide = self.converted(f" {op} ".join(params), *masks)
+            body = self.native_or(native, "    return $;", f"    return {usual}({wide}, a, b);")
+            given = ", ".join(f"{other} {p}" for p in params)
+            head = f"{self.inline} {vector} {name}({given}, {vector} a, {vector} b)"
+            self.declarations[name] = f"{head} {{\n{body}\n}}"
+        return f"{name}({', '.join(map(self.expr, sides))}"
 
     def select_helper(self, vector: str, mask: str, lanes: int, whole: bool) -> str:
         """The function that chooses between vectors, of integers if `whole`, lane by lane."""
@@ -292,6 +321,7 @@ class VectorEmitter(MaskEmitter):
         return full
 
 
+_WORDS = {"": "", "==": "eq_", "!=": "ne_", "<": "lt_", "<=": "le_", ">": "gt_", ">=": "ge_"}
 _KINDS = {"isnan": "x != x", "isinf": "(x == x) & (d != d)", "isfinite": "d == d"}
 
 
