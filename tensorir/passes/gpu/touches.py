@@ -126,11 +126,39 @@ class Meetings:
         for n in range(len(turns)):
             met, other = a.met(n), b.met(n)
             if met is None or other is None:
+                if self.lie_apart(sides, (met, other), turns[n]):
+                    continue
                 return self.worst
             found = _wider(found, _meeting(met, other))
             if found == self.worst:
                 break
         return found
+
+    def lie_apart(
+        self, sides: Sequence[Touch], tried: Sequence[Met | None], turn: Mapping[Var, int]
+    ) -> bool:
+        """Whether no element of an access that was tried is between the first and the last of the
+        other one, of which there are too many to be tried: those that sums read in one step, in
+        another version of a tile."""
+        first, second = (self.ends(touch, met, turn) for touch, met in zip(sides, tried))
+        if first is None or second is None:
+            return False
+        for met, (low, high) in zip(tried, (second, first)):
+            if met is not None:
+                return not np.any((met.elements >= low) & (met.elements <= high))
+        return first[1] < second[0] or second[1] < first[0]
+
+    def ends(
+        self, touch: Touch, met: Met | None, turn: Mapping[Var, int]
+    ) -> tuple[int, int] | None:
+        """The first and the last element that an access may touch in one turn, where known."""
+        if met is not None and len(met.elements):
+            return int(met.elements[0]), int(met.elements[-1])
+        fixed: dict[Var, Expr] = {var: const(value) for var, value in turn.items()}
+        known = self.analyzer.copy()
+        known.bind_all(touch.loops)  # where one variable has several loops, this one
+        low, high = known.bounds(known.simplify(substitute(touch.index, fixed)))
+        return None if low is None or high is None else (low, high)
 
     def apart(
         self, earlier: Touch, ages: Mapping[Var, int], later: Touch

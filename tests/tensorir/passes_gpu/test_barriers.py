@@ -164,6 +164,32 @@ def test_pieces_of_a_version_are_waited_for_together():
     assert_all_needed(low, *arrays_of(low))
 
 
+OFTEN = """
+                for p in range(64):
+                    for q in range(32):
+                        {to} = {to} + S[{of}]
+"""
+READS = {
+    "elements": ("D[t]", "k % 2 * 192 + (p * 32 + q + t) % 192"),
+    "vectors": ("D[ramp(t * 4, 1, 4)]", "ramp(k % 2 * 192 + (p * 32 + q + t) % 48 * 4, 1, 4)"),
+    "beyond": ("D[t]", "(k % 2 * 192 + (p * 32 + q + t) % 193) % 384"),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_versions_that_are_read_too_often_to_be_tried(read):
+    """The first and the last element that they may be are known: those of the version that is
+    written meanwhile are others, but for what is read beyond."""
+    to, of = READS[read]
+    text = FOLDED.replace("ROW", "(n * 64 + t) // 24").replace("COLUMN", "(n * 64 + t) % 24")
+    plain = "                D[t] = S[k % 2 * 192 + 191 - t]\n"
+    assert plain in text
+    func = parse(
+        text.replace(plain, OFTEN.format(to=to, of=of)[1:]).replace("D: f32[64", "D: f32[256")
+    )
+    assert len(syncs(barriers(func))) == (2 if read == "beyond" else 1)
+
+
 def test_parts_that_never_meet():
     """Half of the threads write one half and the others read the other one: nobody waits."""
     text = COPY.format(
@@ -326,9 +352,7 @@ def test_places_that_repeat_are_seen_in_vectors():
     assert period(k, to_expr(Analyzer().linear(k + t))) is None
 
 
-@pytest.mark.parametrize(
-    "place", ["b // 3 % 8 // 7", "b % 24 // 3 // 7", "b // 3 * 3 % 8 // 7"]
-)
+@pytest.mark.parametrize("place", ["b // 3 % 8 // 7", "b % 24 // 3 // 7", "b // 3 * 3 % 8 // 7"])
 def test_what_later_blocks_alone_touch_is_waited_for(place):
     """Quotients of a block repeat as late as the block does: of three remainders by eight none has
     threads meet."""
