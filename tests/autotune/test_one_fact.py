@@ -66,6 +66,7 @@ KNOWN = {
     "autotune/rules/tiled.py": {"MANY_TASKS": SHAPE},
     "schedule/library/contraction/partial.py": {"FEW": SHAPE},
     "autotune/rules/gpu/windows/plans.py": {"ROOM": SHAPE, "LEAST": SHAPE, "MOST_TERMS": SHAPE},
+    "schedule/library/gpu/staged.py": {"IDLE": SHAPE},
     "schedule/library/gpu/windows.py": {"WRITTEN_OUT": SHAPE},
     "schedule/library/gpu/tiles.py": {
         "WRITTEN_OUT": SHAPE, "FETCHED": SHAPE,

@@ -38,6 +38,37 @@ def test_a_step_waits_for_memory_once(name):
     assert work.rounds <= plan.chosen.steps + 1
 
 
+WINDOWS = product(lambda x, w: ops.conv2d(x, w, padding=1), (32, 128, 56, 56), (128, 128, 3, 3))
+
+
+def test_threads_wait_for_each_other_once_in_a_step():
+    """What the sums read is another version of a tile than the one that is fetched, whose rows are
+    copied from where their sectors begin: each step waited twice, for what it had just fetched."""
+    sketch = choose(WINDOWS, DEVICE, None, ()).sketch
+    (plan,), (work,) = sketch.plans, works_of(sketch.build(sketch.values()).func, DEVICE)
+    assert plan.chosen.plan.ahead and work.waits <= plan.chosen.steps + 1
+
+
+def test_filters_whose_rows_are_terms_are_read_several_at_once():
+    """They are turned on their way to shared memory, in sectors side by side, so that rows there
+    begin where neighbours can be read together and no lanes meet as they write them."""
+    sketch = choose(WINDOWS, DEVICE, None, ()).sketch
+    (plan,), (work,) = sketch.plans, works_of(sketch.build(sketch.values()).func, DEVICE)
+    turned = [tile for tile in plan.chosen.tiles if not tile.straight]
+    assert turned and all(tile.wide >= 2 and tile.met == (1, 1) for tile in turned)
+    assert work.wavefronts <= 1.01 * work.free
+
+
+def test_rows_are_fetched_by_a_warp_each():
+    """Where an element is in rows that begin within sectors is told once for a row: quotients of a
+    number of all threads took half as many instructions as what was computed of them."""
+    sketch = choose(WINDOWS, DEVICE, None, ()).sketch
+    (plan,), (work,) = sketch.plans, works_of(sketch.build(sketch.values()).func, DEVICE)
+    warps = int(plan.chosen.of.warps[plan.chosen.row])
+    assert any(tile.by_rows(warps) for tile in plan.chosen.tiles)
+    assert work.other <= 0.05 * work.float32
+
+
 @pytest.mark.parametrize("width", [37, 33, 101])
 def test_rows_that_end_within_a_tile_read_operands_no_more_often(width):
     """Each result of windows asks whether it is there, and what it shares with others is read

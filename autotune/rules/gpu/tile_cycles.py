@@ -49,11 +49,14 @@ def _lanes(c: library.Contraction, gpu: Gpu) -> int:
     return arch.fp64_lanes if double else arch.fp32_lanes
 
 
-def _rounds(count: int, room: int, shifted: bool) -> int:
+def _rounds(count: int, room: int, shifted: bool, rows: int) -> int:
     """How often a thread waits that fetches so many elements, and has room for some: pieces that
-    are asked for together run ahead of each other, some at a time."""
+    are asked for together run ahead of each other, some at a time. They are so many `rows` where
+    lanes copy row by row."""
     from autotune.gpu.waits import UNROLLED
 
+    if rows:
+        count, room, shifted = rows, max(1, room * rows // count), False
     together = library.gpu.asked_together(max(1, count), room, shifted)
     return 1 if together >= count else ceil(count / together / UNROLLED)
 
@@ -224,6 +227,17 @@ class TileColumns(TileRequests):
         return np.where(fits, [found[need] for need in asked], 0)
 
     @cached_property
+    def row_by_row(self) -> dict[int, npt.NDArray[np.int64]]:
+        """Rows of each warp and parts of them, in each plan, that copies the tile of an operand row
+        by row; 0 where it does not."""
+        found: dict[int, npt.NDArray[np.int64]] = {}
+        for n, (tiles, places) in self.tiles.items():
+            asked = list(zip(places, self.warps.tolist()))
+            known = {one: tiles[one[0]].by_rows(one[1]) or (0, 0) for one in set(asked)}
+            found[n] = np.array([known[one] for one in asked])
+        return found
+
+    @cached_property
     def step(self) -> Column:
         """Cycles of a multiprocessor for a step of one block, with nothing to wait for."""
         lanes = _lanes(self.c, self.gpu)
@@ -244,6 +258,9 @@ class TileColumns(TileRequests):
             turns += reads * np.maximum(read, wide * item // Gpu.bank_bytes)
             again += reads * (read - 1)
             fetched = self._tile(n, lambda tile: tile.asked) / Gpu.warp
+            if not self.rough:
+                rows = self.row_by_row[n].prod(1)  # lanes without an element take as long
+                fetched = np.where(rows > 0, rows * self.warps, fetched)
             vector = np.maximum(1, self._tile(n, lambda tile: tile.vector))
             straight = self._tile(n, lambda tile: tile.vector if tile.straight else 1)
             requests += fetched / vector
@@ -276,7 +293,9 @@ class TileColumns(TileRequests):
             fetched = self._tile(n, lambda tile: tile.filled / tile.vector)
             shifted = self._tile(n, lambda tile: tile.from_sectors) > 0
             counts = np.ceil(fetched / (Gpu.warp * self.warps)).astype(int)
-            asked = list(zip(counts.tolist(), room, shifted.tolist()))
+            rows = self.row_by_row[n]
+            counts = np.where(rows[:, 0] > 0, rows.prod(1), counts)
+            asked = list(zip(counts.tolist(), room, shifted.tolist(), rows[:, 0].tolist()))
             found = {one: _rounds(*one) for one in set(asked)}
             rounds = np.maximum(rounds, [found[one] for one in asked])
         fetched = np.any(self.staged, 0)

@@ -10,12 +10,15 @@ from typing import NamedTuple
 
 from schedule.errors import Refusal
 from schedule.library.contraction.axes import FAR, Contraction, Digit, Operand
-from schedule.library.gpu.memory.pitches import Pitched, TileLayout, tile_pitches
+from schedule.library.gpu.memory.pitches import FREE, Pitched, TileLayout, tile_pitches
 from schedule.library.gpu.tile_plan import TilePlan
 from tensorir import Gpu, dtype
 
 OPERANDS = 64
 """Operands of which is kept how they are moved: it is the same for all tiles of them."""
+
+IDLE = 2
+"""Lanes that copy a tile row by row for each that has an element, at most."""
 
 
 class TileDim(NamedTuple):
@@ -119,17 +122,48 @@ class StagedTile:
     @property
     def pitch(self) -> tuple[int, int]:
         """Factor and offset for storage_align, in elements, with the fewest conflicts of banks."""
-        return self._pitched.pitch
+        return self._pitched[0].pitch
 
     @property
     def met(self) -> tuple[int, int]:
         """How many times a warp has to ask with this pitch, for one read of the sums and for one
         write of the copy: 1 without conflicts."""
-        return self._pitched.met
+        return self._pitched[0].met
 
     @cached_property
-    def _pitched(self) -> Pitched:
-        return tile_pitches([self.layout])[0]
+    def _pitched(self) -> tuple[Pitched, tuple[int, int]]:
+        """With `_rows_beside` where lanes meet in no bank then."""
+        beside = self._rows_beside
+        (found,) = tile_pitches([self.layout])
+        if beside[1] and sum(found.met) > FREE:
+            beside = (1, 0)
+            (found,) = tile_pitches([self._layout(self.dims, self.apart)])
+        return found, beside
+
+    @property
+    def beside(self) -> tuple[int, int]:
+        """The last dimensions that lanes copy as one row, and elements of it that they take side by
+        side, while others take those of the next rows; 0 for whole rows."""
+        return self._pitched[1]
+
+    @cached_property
+    def _rows_beside(self) -> tuple[int, int]:
+        """How lanes copy a tile that is turned on its way in, and whose rows begin and end with
+        sectors: its last dimensions, which are one row, and elements of it that lanes take side by
+        side while others take those of the next rows. So stores meet in no bank if rows in shared
+        memory begin where sums can read several neighbours together. (1, 0) for whole rows."""
+        o, sector, run, dims = self.c.operands[self.operand], Gpu.sector_bytes // self.item, 1, 0
+        if self.straight or self.vector > 1 or o.pad is not None or self.from_sectors:
+            return (1, 0)
+        for dim in reversed(self.in_memory):
+            if dim.stride != run or self._filled_up(dim) != dim.extent:
+                break
+            run, dims = run * dim.extent, dims + 1
+        rows = self.in_memory[: len(self.in_memory) - dims]
+        apart = [run, *(dim.stride or 1 for dim in rows), *self._begins]
+        if not rows or not dims or any(n % sector for n in apart):
+            return (1, 0)
+        return (dims, sector)
 
     @property
     def pitched_as_in_memory(self) -> Pitched:
@@ -139,14 +173,16 @@ class StagedTile:
     @cached_property
     def layout(self) -> TileLayout:
         """What its banks depend on."""
-        return self._layout(self.dims, self.apart)
+        return self._layout(self.dims, self.apart, self._rows_beside)
 
     @cached_property
     def layout_as_in_memory(self) -> TileLayout:
         """The same of what lies in the order of memory."""
         return self._layout(self.in_memory, len(self.in_memory) - 2)
 
-    def _layout(self, dims: Sequence[TileDim], apart: int) -> TileLayout:
+    def _layout(
+        self, dims: Sequence[TileDim], apart: int, beside: tuple[int, int] = (1, 0)
+    ) -> TileLayout:
         lanes = [(n, cut) for n, cut in enumerate(self.plan.cuts) if cut.lanes > 1]
         moved = [[(dim.steps[n] or 0) * cut.elements for dim in dims] for n, cut in lanes]
         alone = [0] * len(dims)  # where a warp has one lane
@@ -154,6 +190,7 @@ class StagedTile:
             tuple([dim.extent for dim in dims]), tuple([dims.index(dim) for dim in self.in_memory]),
             apart, self.item, self.vector, dims[-1] == self.in_memory[-1],
             tuple([cut.lanes for _, cut in lanes]) or (1,), tuple(map(tuple, moved or [alone])),
+            beside,
         )  # fmt: skip
 
     @cached_property
@@ -187,6 +224,18 @@ class StagedTile:
         row = self.in_memory[-1]
         return row.stride == 1 and 2 * row.extent > Gpu.warp and Gpu.warp % row.extent != 0
 
+    def by_rows(self, warps: int) -> tuple[int, int] | None:
+        """Rows of each warp and parts of one, where lanes copy neighbours of one row each, from
+        where its sectors begin: the place of an element is told once for a row then. None where
+        more lanes would have nothing to do than something."""
+        if not self.from_sectors:
+            return None
+        row = self.in_memory[-1].extent
+        rows, parts = self.elements // row, -(-self.asked * row // self.elements // Gpu.warp)
+        turns = -(-rows // warps)
+        idle = turns * warps * parts * Gpu.warp > IDLE * self.asked
+        return None if idle or rows < 2 else (turns, parts)
+
     @property
     def asked(self) -> int:
         """Elements that threads ask for: with those between a row and where its sectors begin and
@@ -213,6 +262,12 @@ class StagedTile:
         """The axes that move the operand, with their strides."""
         return [(n, s) for n, s in enumerate(self.c.operands[self.operand].strides) if s]
 
+    @property
+    def _begins(self) -> list[int]:
+        """Elements between tiles that are neighbours along an axis of which there are several."""
+        totals, axes = self.plan.totals, self.c.axes
+        return [s * totals[n] for n, s in self._moves if totals[n] < (axes[n].extent or FAR)]
+
     @cached_property
     def wide(self) -> int:
         """Elements that a thread reads at once for the sums, its neighbours lying side by side."""
@@ -230,7 +285,7 @@ class StagedTile:
     @cached_property
     def bytes(self) -> int:
         """Of shared memory, padding of its pitch included."""
-        return self._pitched.elements * self.item
+        return self._pitched[0].elements * self.item
 
     @cached_property
     def sectors(self) -> float:
@@ -246,11 +301,7 @@ class StagedTile:
             run, step, asked = run * dim.extent, step * dim.extent, asked * self._filled_up(dim)
             together = self._whole(dim) and o.pad is None and asked == run  # not what fills it up
         known = [s for dim in self.in_memory if (s := dim.stride or 1) >= step]
-        begins = [
-            s * total for n, s in self._moves
-            if (total := self.plan.cuts[n].total) < (self.c.axes[n].extent or FAR)
-        ]  # fmt: skip
-        near = gcd(Gpu.sector_bytes, *(self.item * s for s in (*known, *begins)))
+        near = gcd(Gpu.sector_bytes, *(self.item * s for s in (*known, *self._begins)))
         if o.pad is not None and _is_window(self.in_memory[-1]):  # rows begin behind their padding
             near = self.item
         warp = Gpu.warp * self.vector  # rows are copied one after the other, by warps in turn

@@ -29,6 +29,8 @@ from schedule.library.gpu.filled import copy_ahead, fill, in_whole_sectors, laid
 from schedule.library.gpu.memory.sectors import (
     from_sectors,
     in_sector,
+    rows_for_warps,
+    sectors_first,
     write_from_sectors,
 )
 from schedule.library.gpu.staged import StagedTile, index_map, staged_results
@@ -286,8 +288,12 @@ class _Tiles:
         if tile.from_sectors:
             *_, row = own_loops(sch, copy)
             begun = from_sectors(sch, copy, row)
+            if tile.by_rows(prod(shared) // Gpu.warp):
+                return self.fetch_rows(copy, begun, kinds, prod(shared) // Gpu.warp)
             if begun != row:  # rows of whole sectors, as what threads share
                 sch.split(begun, [None, in_sector(self.c.operands[tile.operand].dtype)])
+        elif tile.beside[1]:
+            sectors_first(sch, copy, *tile.beside)
         part, *loops = split_for_threads(sch, copy, shared, tile.vector)
         count = sch.state.loop(part).const_extent or 1
         together = asked_together(count, self.room_for_fetched, tile.from_sectors)
@@ -298,6 +304,16 @@ class _Tiles:
         if tile.vector > 1:
             sch.vectorize(loops[-1])
         return dict(zip(kinds, loops))
+
+    def fetch_rows(self, copy: str, row: LoopRef, kinds: Sequence[str], warps: int) -> Threads:
+        """The same of a copy whose lanes have neighbours in one row each."""
+        sch = self.sch
+        turn, part, *loops = rows_for_warps(sch, copy, row, warps)
+        room = self.room_for_fetched // (sch.state.loop(part).const_extent or 1)
+        together = asked_together(sch.state.loop(turn).const_extent or 1, max(1, room), False)
+        written = sch.split(turn, [None, together])[1:] if together > 1 else ()
+        write_out(sch, [*written, part])
+        return dict(zip(kinds, loops[2 - len(kinds) :]))
 
     def results_apart(self, stored: str) -> str:
         """The copy of a tile of results from shared memory, where rows are as far apart as lanes

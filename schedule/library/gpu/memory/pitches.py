@@ -26,6 +26,8 @@ class TileLayout(NamedTuple):
     vector    elements of `item` bytes that one copy moves, where they are neighbours in shared
               memory too if `straight`
     lanes     of a warp along each axis, and how far each of these moves in each dimension (`steps`)
+    beside    how many of the last dimensions are one row for the copy, and elements of it that
+              lanes take side by side, others those of the next rows; 0 for whole rows
     """
 
     extents: tuple[int, ...]
@@ -36,6 +38,7 @@ class TileLayout(NamedTuple):
     straight: bool
     lanes: tuple[int, ...]
     steps: tuple[tuple[int, ...], ...]
+    beside: tuple[int, int] = (1, 0)
 
 
 class Pitched(NamedTuple):
@@ -112,9 +115,17 @@ class _Tiles:
         order = np.array([(*range(n), *[n + at for at in t.fetched]) for n, t in zip(more, tiles)])
         vectors = np.array([tile.vector for tile in tiles])
         copied = np.take_along_axis(self.extents, order, 1)
+        sizes = copied.copy()
         copied[:, -1] = -(-copied[:, -1] // vectors)
+        for row, tile in zip(copied, tiles):
+            if tile.beside[1]:
+                row[-tile.beside[0] :] = [1] * (tile.beside[0] - 1) + [tile.beside[1]]
         copies = _lanes(copied)
         copies[:, :, -1] *= vectors[:, None]
+        for at, size, tile in zip(copies, sizes, tiles):
+            if tile.beside[1]:
+                run = size[-tile.beside[0] :].tolist()
+                at[:, -len(run) :] = np.stack(np.unravel_index(at[:, -1], run), -1)
         self.copies = np.zeros_like(copies)
         np.put_along_axis(self.copies, order[:, None], copies, 2)
 

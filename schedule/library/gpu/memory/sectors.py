@@ -114,6 +114,31 @@ def _most_common(found: Iterable[Expr | None]) -> Expr | None:
     return max(counts, key=counts.__getitem__, default=None)
 
 
+def sectors_first(sch: Schedule, block: str, dims: int, sector: int) -> None:
+    """Let neighbours among threads copy a sector of a row each, of the next rows first: the last
+    so many dimensions are one row."""
+    own = [x for x in own_loops(sch, block) if sch.state.loop(x).const_extent != 1]
+    row = sch.fuse(*own[-dims:]) if dims > 1 else own[-1]
+    part, beside = sch.split(row, [None, sector])
+    sch.reorder(part, *own[:-dims], beside)
+
+
+def rows_for_warps(sch: Schedule, block: str, row: LoopRef, warps: int) -> list[LoopRef]:
+    """The loops of a copy whose lanes have neighbours in a row each: over rows, parts of one, warps
+    and lanes. Warps take turns along a dimension that they divide, or that divides them, if there
+    is one: so where an element is can be told from the loops, with no quotient of their sum."""
+    rows = [x for x in own_loops(sch, block) if x != row]
+    sizes = [sch.state.loop(x).const_extent or 1 for x in rows]
+    part, lane = sch.split(row, [None, Gpu.warp])
+    even = [x for x, size in zip(rows, sizes) if size % warps == 0 or warps % size == 0]
+    near = max(even, key=lambda x: sizes[rows.index(x)]) if even else rows[-1]
+    rows.remove(near)
+    sch.reorder(*rows, near, part, lane)
+    turn, warp = sch.split(sch.fuse(*rows, near) if rows else near, [None, warps])
+    sch.reorder(turn, part, warp, lane)
+    return [turn, part, warp, lane]
+
+
 def write_from_sectors(
     sch: Schedule, copy: str, warps: int, apart: bool = False
 ) -> tuple[LoopRef, LoopRef]:
