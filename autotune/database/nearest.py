@@ -37,8 +37,10 @@ class Near:
     ships: bool = False
 
     def __str__(self) -> str:
-        """ "matmul 128x16, 16x16, 128x16; another isa and caches"."""
-        shapes = ", ".join("x".join(map(str, shape)) for _, shape, _ in self.record.workload.shapes)
+        """ "matmul 128x16, 16x16, 128x16; another isa and caches", sizes by their numbers."""
+        known = {name: str(n) for name, n in (self.record.conditions.sizes or {}).items()}
+        every = [shape for _, shape, _ in self.record.workload.shapes]
+        shapes = ", ".join("x".join(known.get(str(n), str(n)) for n in shape) for shape in every)
         other = " and ".join(name for name in self.differs if name != "extents")
         told = f"{'; ships' * self.ships}{f'; another {other}' if other else ''}"
         return f"{self.record.workload.name} {shapes}{told}"

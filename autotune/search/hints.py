@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import exp, inf, log
+from statistics import median
 
 from autotune.search.state import HOPELESS, SearchState
 from autotune.space import Candidate
@@ -38,10 +39,10 @@ def next_hints(state: SearchState, among: Iterable[Candidate], slots: int) -> li
 
 def expected(state: SearchState, candidate: Candidate) -> float:
     """Seconds of a hint, by what took part here of that with which it was compared, and by how far
-    that is off for hints of the same sketch; inf where nothing ran here."""
+    that is off for hints of the same sketch, in the median, since what it was compared with may
+    have been timed on a busy machine; inf where nothing ran here."""
     tried = [c for c in state.hints if c.sketch == candidate.sketch and c in state.measured]
-    off = [log(_off(state, c)) for c in tried]
-    return _guess(state, candidate) * exp(sum(off) / (len(off) + 1))
+    return _guess(state, candidate) * exp(median([0.0, *(log(_off(state, c)) for c in tried)]))
 
 
 def _off(state: SearchState, candidate: Candidate) -> float:

@@ -98,6 +98,7 @@ def test_symbolic_sizes_are_extents(db):
     assert [(near.record.trial, near.differs) for near in found] == [
         (2000, ("extents",)), (16, ("extents",)), (0, ("extents",)),
     ]  # fmt: skip
+    assert str(found[0]).endswith(" 2000x8, 2000x8")
 
 
 @pytest.mark.parametrize(
