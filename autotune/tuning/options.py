@@ -62,7 +62,8 @@ class Options:
         unknown = [name for name in given if name not in DEFAULTS]
         if unknown:
             raise TypeError(
-                f"unexpected keyword argument {unknown[0]!r}; options are {', '.join(DEFAULTS)}"
+                f"unexpected keyword argument {unknown[0]!r}; beside parameters of the function, "
+                f"options are {', '.join(DEFAULTS)}"
             )
         return Options(**given)
 

@@ -85,7 +85,8 @@ def _check_parts(
             if t.dtype != state.dtype:
                 raise TensorIRError(
                     f"{what} {t.name!r} of scan {name!r} is {t.dtype}, and its state "
-                    f"{state.name!r} is {state.dtype}"
+                    f"{state.name!r} is {state.dtype}; convert what it computes with "
+                    f".astype({state.dtype!r})"
                 )
         _check_shapes(name, init, update, state)
         for what, t, other in (("init", init, inits[0]), ("update", update, updates[0])):

@@ -129,7 +129,10 @@ REFUSED = {
     "state": (lambda: te.scan(FIRST, STEP, STEP), "state 'step' of scan 'scan' is computed"),
     "update": (lambda: te.scan(FIRST, X, S), "update 'X' of scan 'scan' is not a te.compute"),
     "init": (lambda: te.scan(X, STEP, S), "init 'X' of scan 'scan' is not a te.compute"),
-    "dtype": (lambda: te.scan(INTS, STEP, S), "'ints' of scan 'scan' is int32, and its state 'S'"),
+    "dtype": (
+        lambda: te.scan(INTS, STEP, S),
+        r"'ints' of scan 'scan' is int32, and its state 'S' is float32; .* \.astype\('float32'\)",
+    ),
     "rows": (lambda: te.scan(SHORT, STEP, S), "has other rows than its state"),
     "too many": (lambda: te.scan(ALL, STEP, S), "gives 8 of 7 rows"),
     "none": (lambda: te.scan(EMPTY, STEP, S), "gives 0 of 7 rows"),

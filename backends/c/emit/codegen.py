@@ -248,7 +248,9 @@ class CEmitter(ParallelEmitter):
                 self.line(f"{element} {', '.join(names)};")
             many = dt.lanes(s.buffer.dtype) > 1 and size >= MANY_SUMS
             sums, self.sums = self.sums, s.buffer if many else None
+            self.arrays.add(s.buffer)
             self.stmt(s.body)
+            self.arrays.discard(s.buffer)
             self.sums = sums
             return
         self.sites += 1

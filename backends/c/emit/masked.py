@@ -14,7 +14,7 @@ import re
 from backends.c.emit.masked_moves import BitMasks, MaskedMoves, VectorMasks
 from backends.c.emit.memory import MemoryEmitter, contiguous_base
 from backends.c.emit.native import Native, chooses
-from backends.emit.expressions import ATOM, Text
+from backends.emit.expressions import ATOM, UNARY, Text
 from backends.errors import BuildError
 from tensorir import (
     Alloc,
@@ -55,6 +55,8 @@ class MaskedEmitter(MemoryEmitter):
     def __init__(self, func: PrimFunc, target: Target) -> None:
         super().__init__(func, target)
         self.mask: Mask | None = None
+        self.arrays: set[Buffer] = set()
+        """The buffers that are arrays of the function that is printed, and no pointers."""
         self.moves: MaskedMoves = BitMasks() if 8 in masked_bits(target) else VectorMasks()
         self.whole = frozenset(func.attrs.get("whole", ()))
         self.loose = frozenset(func.attrs.get("loose", ()))
@@ -101,7 +103,7 @@ class MaskedEmitter(MemoryEmitter):
         mask = self.lanes_between(low, high, dt.lanes(load.dtype))
         if self.mask is not None:
             mask = f"{self.mask[0]} & {mask}"
-        loaded = self.load_lanes(load, mask)
+        loaded = self.load_lanes(load, mask, outside=True)
         if _is_zero(e.b):
             return loaded, ATOM
         return f"{self.blend(load.dtype)}({mask}, {loaded}, {self.expr(e.b)})", ATOM
@@ -115,11 +117,17 @@ class MaskedEmitter(MemoryEmitter):
         self.declarations.setdefault(name, _BETWEEN.format(self.inline, kind, name, n=lanes))
         return f"{name}({self.expr(low)}, {self.expr(high)})"
 
-    def load_lanes(self, e: Load, mask: str) -> str:
-        """The lanes of a vector whose bit of the mask is set, 0 in others."""
+    def load_lanes(self, e: Load, mask: str, outside: bool = False) -> str:
+        """The lanes of a vector whose bit of the mask is set, 0 in others; those may lie `outside`
+        of the buffer."""
         base = contiguous_base(e.indices[0])
         assert base is not None
-        return f"{self.load_first(e.dtype)}({mask}, &{self.element(e.buffer, (base,))})"
+        place = f"&{self.element(e.buffer, (base,))}"
+        if outside and e.buffer in self.arrays:  # C has no pointers outside of an array
+            size = dt.itemsize(dt.element(e.buffer.dtype))
+            at = f"(i64){self.names.of(e.buffer)} + {self.expr(base, UNARY)} * {size}"
+            place = f"(const {self.type_name(e.buffer.dtype)} *)({at})"
+        return f"{self.load_first(e.dtype)}({mask}, {place})"
 
     def load_first(self, dtype: str) -> str:
         """The function that loads the lanes whose bit of the mask is set, and 0 in others."""

@@ -219,6 +219,7 @@ class ParallelEmitter(TileEmitter):
         constant, self.constant = self.constant, frozenset(buffers) - frozenset(written)
         self.in_parallel = True
         tiles = self.tiles_ready, self.tiles_open
+        arrays, self.arrays = self.arrays, set()  # which it is given as pointers
         self.tiles_ready, self.tiles_open = loop is not None, False
         if loop is None:
             self.stmt(s)
@@ -227,6 +228,7 @@ class ParallelEmitter(TileEmitter):
                 self.stmt(s)
         self.in_parallel = False
         self.tiles_ready, self.tiles_open = tiles
+        self.arrays = arrays
         may_fail = self.sites > outer[4]
         work = work_of(s, self.func.size_vars)
         short = work is not None and (int_value(work) or LONG) < LONG

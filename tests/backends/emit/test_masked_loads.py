@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 import pytest
 from guarded import Guarded
@@ -11,6 +13,7 @@ from schedule import Schedule, library
 from tensorir import PrimFunc, masked_bits, ops, reference, te
 from tensorir.passes import simplify, vectorize
 from tensorir.text.parser import parse
+from tests.backends.by_gcc import made_by_gcc
 
 HEAD = "@prim_func\ndef f(A: f32[1000], C: f32[1000], N: f32[n]):\n    "
 
@@ -138,3 +141,30 @@ def in_place(func: PrimFunc, lanes: int) -> Schedule:
     )
     library.make_nest(sch, c, plan)
     return sch
+
+
+def test_padding_of_a_local_array_has_no_pointer_outside_of_it(cache, capfd) -> None:
+    """C has none, gcc warns of them, and concludes what it likes."""
+    x, n = te.placeholder((40,), name="x"), te.var("n")
+    twice = te.compute((40,), lambda i: x[i] * 2.0, name="twice")
+
+    def moved(by):
+        inside = lambda i: te.all(i - by >= 0, i - by < 40)  # noqa: E731
+        return lambda i: te.if_then_else(inside(i), twice[i - by], -1.0)
+
+    outs = [te.compute((64,), moved(by), name=f"y{k}") for k, by in enumerate((3, -3, 24, n))]
+    sch = Schedule(te.create_prim_func([x, n, *outs], name="moved"))
+    for out in outs:
+        sch.vectorize(sch.get_loops(out.name)[0])
+    text = build(sch, "c -threads=1", cache=cache).source
+    flags = "-O2 -std=gnu11 -Wall -Werror -Wno-psabi -march=native -fsanitize=bounds -fPIC -shared"
+    function = ctypes.CDLL(str(made_by_gcc(cache, text, *flags.split()))).moved
+    given, found = np.arange(40, dtype="float32"), np.zeros((4, 64), "float32")
+    pointers = [ctypes.c_void_p(a.ctypes.data) for a in (given, *found)]
+    for by in (-70, -5, 0, 17, 63, 70):
+        assert function(*pointers, ctypes.c_int64(by)) == 0
+        for got, k in zip(found, (3, -3, 24, by)):
+            at = np.arange(64) - k
+            inside = (0 <= at) & (at < 40)
+            np.testing.assert_array_equal(got, np.where(inside, 2.0 * at, -1.0))
+    assert "runtime error" not in capfd.readouterr().err
