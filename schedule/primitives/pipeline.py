@@ -26,6 +26,7 @@ from tensorir import (
     replace,
     seq,
     slope,
+    variables,
 )
 
 
@@ -214,33 +215,36 @@ def _check_pair(state: State, node: For, early: Stmt, late: Stmt, forward: bool)
             "which writes it",
         )
         require(
-            any(_apart(state, node, writes, theirs, dim) for dim in range(buffer.ndim)),
+            _apart(state, node, writes, theirs),
             node.name,
             f"iterations of loop {node.name!r} do not pass separate parts of {buffer.name!r} from "
             f"block {maker!r} to block {user!r}",
         )
 
 
-def _apart(
-    state: State, node: For, writes: Sequence[Access], reads: Sequence[Access], dim: int
-) -> bool:
-    """Whether each iteration writes an interval of its own, and reads in that interval only."""
+def _apart(state: State, node: For, writes: Sequence[Access], reads: Sequence[Access]) -> bool:
+    """Whether in a dimension each iteration writes an interval of its own, and reads in that
+    interval only."""
     inner = loops_below(node.body)
     analyzer = state.analyzer([*state.loops_outside(node.name), node, *inner])
+    known = {a: analyzer.assuming(a.block.predicate) for a in (*writes, *reads)}
     ranges = extents(inner)
-    made, used = (
-        [relax(a.in_loops()[dim], ranges, analyzer.assuming(a.block.predicate)) for a in found]
-        for found in (writes, reads)
-    )
-    part = made[0]
-    if part is None or None in used or not all(_same(m, part) for m in made):
-        return False
-    extent, step = int_value(part.extent), slope(part.low, node.var, analyzer)
-    if extent is None or step is None or abs(step) < extent:
-        return False
-    size = writes[0].buffer.shape[dim]
-    clipped = [intersect_with(u, size, analyzer) for u in used if u is not None]
-    return all(_inside(u, part, analyzer) for u in clipped)
+    for dim, size in enumerate(writes[0].buffer.shape):
+        if any(node.var not in variables(a.in_loops()[dim]) for a in writes):
+            continue  # each iteration writes the same
+        made, used = (
+            [relax(a.in_loops()[dim], ranges, known[a]) for a in found] for found in (writes, reads)
+        )
+        part = made[0]
+        if part is None or None in used or not all(_same(m, part) for m in made):
+            continue
+        extent, step = int_value(part.extent), slope(part.low, node.var, analyzer)
+        if extent is None or step is None or abs(step) < extent:
+            continue
+        clipped = [intersect_with(u, size, analyzer) for u in used if u is not None]
+        if all(_inside(u, part, analyzer) for u in clipped):
+            return True
+    return False
 
 
 def _same(a: Interval | None, b: Interval) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial, reduce
-from typing import TYPE_CHECKING
+from functools import cached_property, partial, reduce
+from typing import TYPE_CHECKING, Any
 
 from tensorir import dtype as dt
 from tensorir.arith.bounds import nonnegative
 from tensorir.arith.choices import sides
-from tensorir.arith.points import is_open
+from tensorir.arith.points import drawn_truths, is_open
 from tensorir.expr import (
     FALSE,
     TRUE,
@@ -84,20 +84,41 @@ def _necessary(an: Analyzer, parts: list[Expr], conjunction: bool) -> list[Expr]
     """
     if not 1 < len(parts) <= _MANY:
         return parts
-    kept = list(parts)
+    kept, left = list(parts), list(range(len(parts)))
+    drawn = _Drawn(an, parts, conjunction)
     for place in reversed(range(len(parts))):
         part = parts[place]
         others = kept[:place] + kept[place + 1 :]
         related = an.related(part, others)
-        if not related or _is_open(an, others, part, conjunction):
+        if not related or _is_open(an, others, part, conjunction) or drawn.is_open(place, left):
             continue
         known = all_of(*(p if conjunction else negated(p) for p in related))
         decided = an.branch(known).decide(part)
         if decided is not None and decided != conjunction:
             return None
         if decided is not None:
-            del kept[place]
+            del kept[place], left[place]
     return kept
+
+
+class _Drawn:
+    """The parts of a conjunction or disjunction at points that are drawn, once they are asked."""
+
+    def __init__(self, an: Analyzer, parts: list[Expr], conjunction: bool) -> None:
+        self.an, self.parts, self.conjunction = an, parts, conjunction
+
+    @cached_property
+    def truths(self) -> Any:
+        found = drawn_truths(self.an, self.parts)
+        return found if found is None or self.conjunction else ~found
+
+    def is_open(self, part: int, others: list[int]) -> bool:
+        """Whether points show that other parts say nothing of one."""
+        if self.truths is None:
+            return False
+        own = self.truths[part]
+        given = self.truths[[n for n in others if n != part]].all(0)
+        return bool((given & own).any() and (given & ~own).any())
 
 
 def _is_open(an: Analyzer, others: list[Expr], part: Expr, conjunction: bool) -> bool:

@@ -7,15 +7,20 @@ better one follows from what is known, and no search has to begin.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tensorir import dtype as dt
+from tensorir.arith.exhaustive import values_at
 from tensorir.arith.linear import Linear, plain_form
 from tensorir.expr import BinOp, Const, Expr, Load, Not, Select, Var, int_value
 from tensorir.numbers.folding import FOLD
 
 if TYPE_CHECKING:
+    from tensorir.arith.analyzer import Analyzer
     from tensorir.arith.facts import Facts
 
     Terms = Iterable[tuple[Expr, int]]
@@ -25,6 +30,13 @@ POINTS = 8
 
 MOVES = 8
 """Times that a point is moved to meet what is known."""
+
+
+DRAWN = 512
+"""Points that are drawn where none is moved to what is known."""
+
+_STEPS = tuple([sqrt(n) % 1 for n in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)])
+"""Steps between fractions that spread over all of [0, 1): the same points each time."""
 
 
 class _NoValue(Exception):
@@ -104,6 +116,25 @@ def is_open(facts: Facts, given: Iterable[Linear], form: Linear) -> bool:
         known.floors[part] = max(-sum_.const, known.floors.get(part, -sum_.const))
     known.points = ()
     return shows_least(known, form, -1) and shows_least(known, form.scaled(-1), 0)
+
+
+def drawn_truths(an: Analyzer, conditions: Sequence[Expr]) -> Any:
+    """Which of some conditions hold at each of DRAWN points: an array of bool, a row for each
+    condition. None where more is known than the ranges of their variables, or less, or what holds
+    cannot be told."""
+    used = sorted(frozenset[Var]().union(*[e.variables for e in conditions]), key=lambda v: v.name)
+    ranges = [an.range(var) for var in used]
+    if not an.knows_ranges_alone or len(used) > len(_STEPS):
+        return None
+    points: dict[Var, Any] = {}
+    for var, step, (low, high) in zip(used, _STEPS, ranges):
+        if var.dtype != dt.INDEX or low is None or high is None or high < low:
+            return None
+        points[var] = low + (np.arange(DRAWN) * step % 1 * (high - low + 1)).astype(np.int64)
+    found: list[Any] = [values_at(e, points) for e in conditions]
+    if any([values is None for values in found]):
+        return None
+    return np.array([np.broadcast_to(values, DRAWN) for values in found])
 
 
 def keep(facts: Facts, terms: Terms, low: int | None, high: int | None) -> None:

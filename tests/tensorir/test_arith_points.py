@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorir.arith import Analyzer, bounds, logic
-from tensorir.arith.points import shows_least
-from tensorir.expr import Expr, Var, all_of, any_of
+from tensorir.arith.points import DRAWN, drawn_truths, shows_least
+from tensorir.expr import TRUE, Expr, Var, all_of, any_of
 from tests.tensorir.arith_oracle import conditions, index_exprs
 
 I, J, K = (Var(name) for name in "ijk")  # noqa: E741
@@ -38,11 +40,12 @@ def test_bounds_are_those_of_the_whole_search(e: Expr, said: list[Expr]) -> None
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.lists(CONDITION, min_size=2, max_size=4), CONDITION)
 def test_conditions_are_those_of_asking_each_of_the_others(parts: list[Expr], said: Expr) -> None:
-    for joined in (all_of(*parts), any_of(*parts)):
-        found = knowing(said).simplify(joined)
+    for joined, known in product((all_of(*parts), any_of(*parts)), (said, TRUE)):
+        found = knowing(known).simplify(joined)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(logic, "is_open", lambda *asked: False)
-            assert found is knowing(said).simplify(joined)
+            patch.setattr(logic, "drawn_truths", lambda *asked: None)
+            assert found is knowing(known).simplify(joined)
 
 
 def test_conditions_that_say_nothing_of_each_other_are_not_assumed(
@@ -56,8 +59,26 @@ def test_conditions_that_say_nothing_of_each_other_are_not_assumed(
     edges = (I * 4 + J < 17, I * 4 % 3 <= K * 2 + J, K * 2 + J < I * 4 % 3 + 9)
     assert Analyzer(EXTENTS).simplify(all_of(*edges)) is all_of(*edges)
     assert not assumed
-    Analyzer(EXTENTS).simplify(all_of(*edges, I < 4))
-    assert assumed  # I < 4 does not follow, but no point shows all of it
+    Analyzer(EXTENTS).simplify(all_of(*edges, K * 2 + J < I * 4 % 3 + 11))
+    assert assumed  # which follows
+
+
+def test_drawn_points_show_what_no_point_is_moved_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a copy that begin within sectors: quotients of the sum of two loops."""
+    monkeypatch.setattr(Analyzer, "branch", None)  # nothing is assumed
+    x = I * 32 + J
+    edges = (K * 4 + x // 20 < 13, x // 20 * 5 % 16 <= x % 20, x % 20 < x // 20 * 5 % 16 + 9)
+    analyzer = Analyzer({I: 5, J: 32, K: 3})
+    assert analyzer.simplify(all_of(*edges)) is all_of(*edges)
+
+
+def test_drawn_points_are_within_all_that_is_known() -> None:
+    """And spread over it: four of the five values of I are below 4, and three not below 2."""
+    asked = [I < 4, 2 <= I, 5 <= I, I < 0]
+    shares = drawn_truths(Analyzer(EXTENTS), asked).sum(1) / DRAWN
+    assert abs(shares - [0.8, 0.6, 0.0, 0.0]).max() < 0.01
+    assert drawn_truths(knowing(I + J < 6), asked) is None
+    assert drawn_truths(Analyzer({J: 4}), asked) is None
 
 
 def test_a_point_is_moved_to_what_is_known() -> None:
