@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import islice
+from itertools import chain, islice
 from math import inf
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -90,6 +90,10 @@ class _Place:
     begun: Mapping[str, Record]
     usual: Mapping[str, Candidate]
 
+    @property
+    def has_hints(self) -> bool:
+        return any(True for _ in chain(self.promising(), self.otherwise()))
+
     def promising(self) -> Iterator[tuple[int, Near, _Place]]:
         """Those that may be faster than the default there, EACH at most, and how many of the place
         are better. Who took no part in its race was slower for certain, and this space has defaults
@@ -128,7 +132,7 @@ class _Place:
 
 
 def _places(session: Session, without: Collection[str], shipped: bool) -> list[_Place]:
-    """The nearest ones, of which there are records."""
+    """The nearest ones whose records have something to try."""
     nearest = partial(
         session.database.nearest, session.workload, session.target, session.machine,
         session.conditions, limit=(PLACES + len(without)) * RECORDS, each=RECORDS,
@@ -145,8 +149,8 @@ def _places(session: Session, without: Collection[str], shipped: bool) -> list[_
     usual: dict[str, Candidate] = {}
     for default in session.state.defaults:
         usual.setdefault(default.sketch, default)
-    nearest_ones = islice(found.values(), PLACES)
-    return [_Place(some, _begun(session, some[0].record), usual) for some in nearest_ones]
+    every = (_Place(some, _begun(session, some[0].record), usual) for some in found.values())
+    return list(islice((each for each in every if each.has_hints), PLACES))
 
 
 def _begun(session: Session, record: Record) -> dict[str, Record]:

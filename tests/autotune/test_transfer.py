@@ -212,6 +212,17 @@ def test_of_several_sizes_the_best_of_each_come_first():
         assert 2 < len(hints(session)) <= transfer.MOST < 8
 
 
+def test_sizes_where_the_default_won_leave_their_turn_to_others():
+    """However many are nearer."""
+    with Database(":memory:") as db:
+        for n in (120, 96, 160, 144):
+            race_of(session_of(n, db), -0.1)
+        race_of(session_of(32, db), 0.5)
+        assert {hint.place for hint in hints(session_of(128, db)).values()} == {
+            "products 32x32, 32x32, 32x32"
+        }
+
+
 def test_of_sketches_that_have_defaults_the_best_of_each_are_hints():
     """Whether they were the best there or not: how they compare with what they began with there."""
     with Database(":memory:") as db:
