@@ -150,9 +150,10 @@ def find_products(
     factors, found = factors_of(sch.state.block(block)), []
     types = sorted(load.buffer.dtype for load in factors or ())
     for name, intrin in INTRINS.items():
-        shape = product_shape(intrin)
-        fits = sorted(p.dtype for p in intrin.func.params[:2]) == types
-        if fits and shape is not None and (shape.rows > 1) == tiles and intrin.runs_on(features):
+        if not factors or not intrin.runs_on(features):  # what is not asked for is not parsed
+            continue
+        shape, taken = product_shape(intrin), sorted(p.dtype for p in intrin.func.params[:2])
+        if taken == types and shape is not None and (shape.rows > 1) == tiles:
             with suppress(Illegal):
                 found.append((name, roles_of(sch, block, intrin)))
     return found
