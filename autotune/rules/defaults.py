@@ -52,7 +52,9 @@ def choose(
     start = first or first_start(func, allowed)
     start, sketch = _best(start, device, allowed, constants, algorithms)
     found = sketches_of(start, device, allowed, constants=constants)
-    return Chosen(start, sketch or default_sketch(found, constants))
+    sketch = sketch or default_sketch(found, constants)
+    assert sketch is not None
+    return Chosen(start, sketch)
 
 
 def _best(
@@ -64,7 +66,7 @@ def _best(
 
     def planned(start: Start, most: float = inf, told: bool = False) -> Chosen | None:
         found = sketches_of(start, device, allowed, most=most, told=told, constants=constants)
-        sketch = _first(found, constants)
+        sketch = default_sketch(found, constants)
         return None if sketch is None else Chosen(start, sketch)
 
     best = whole = None
@@ -75,22 +77,19 @@ def _best(
         tried = [found for found in told if found is not None]
         if not tried:
             continue
-        if best is None:  # which need not be planned where it cannot be the best
+        if best is None:  # no bound may spare it: then others need not be asked for all they take
+            best = whole = planned(start, 0.0)
+        if best is None:
             totals = [_cycles(each.sketch, (), constants) for each in tried]
             least, n = min((inf if total is None else total, n) for n, total in enumerate(totals))
             best = whole = planned(start, SURELY * least)
             if best is None:
                 best = tried[n]
                 continue
-        times = [_compared(each.sketch, best.sketch, constants) for each in tried]
         stages = len(best.start.schedule.get_blocks())
         less = [1.0 if len(c.start.schedule.get_blocks()) < stages else SURELY for c in tried]
-        better = [
-            (after - before, n)
-            for n, (after, before) in enumerate(times)
-            if after is not None and before is not None and after * less[n] < before
-        ]
-        best = tried[min(better)[1]] if better else best
+        saved = [_saved(c.sketch, best.sketch, constants, n) for c, n in zip(tried, less)]
+        best = tried[saved.index(max(saved))] if max(saved) > 0.0 else best
     if best is None:
         again = rules_for(device).again if start.name else None
         return again(planned, start) if again else (start, None)
@@ -98,22 +97,29 @@ def _best(
     return best.start, best.sketch if alone else None
 
 
-def _compared(
-    one: PlannedSketch, other: PlannedSketch, constants: Collection[str]
-) -> tuple[float | None, float | None]:
-    """Cycles of the plans of each that the other does not have; None where a plan cannot tell."""
+def _saved(
+    one: PlannedSketch, other: PlannedSketch, constants: Collection[str], surely: float
+) -> float:
+    """Cycles that the plans of one take less than those of another, of those that are not of both;
+    none unless they are `surely` times as many, and where a plan cannot tell."""
     mine, others = ([plan.subject for plan in sketch.plans] for sketch in (one, other))
-    return _cycles(one, others, constants), _cycles(other, mine, constants)
+    before = _cycles(other, mine, constants)
+    after = None if before is None else _cycles(one, others, constants, before / surely)
+    return 0.0 if before is None or after is None else before - after
 
 
 def _cycles(
-    sketch: PlannedSketch, without: Collection[object], constants: Collection[str]
+    sketch: PlannedSketch,
+    without: Collection[object],
+    constants: Collection[str],
+    most: float = inf,
 ) -> float | None:
+    """What plans take together; None if it is not below `most`, or one of them cannot tell."""
     total = 0.0
-    for plan in sketch.plans:
+    for plan in reversed(sketch.plans):  # what is first in the program is often larger
         if plan.subject not in without:
             time = plan.estimate(constants)
-            if time is None:
+            if time is None or total + time >= most:
                 return None
             total += time
     return total
@@ -140,18 +146,11 @@ def make_space(
     return Space([replace(sketch, constants=tuple(constants)) for sketch in found])
 
 
-def default_sketch(found: Iterable[PlannedSketch], constants: Collection[str]) -> PlannedSketch:
-    """The first sketch that suits, or else the first; later ones are not asked for.
-
-    `constants` are the parameters that are known when a kernel is built.
-    """
-    sketch = _first(found, constants)
-    assert sketch is not None
-    return sketch
-
-
-def _first(found: Iterable[PlannedSketch], constants: Collection[str]) -> PlannedSketch | None:
-    """The same, if there is any."""
+def default_sketch(
+    found: Iterable[PlannedSketch], constants: Collection[str]
+) -> PlannedSketch | None:
+    """The first sketch that suits where these parameters are known when a kernel is built, or else
+    the first; later ones are not asked for."""
     first = None
     for sketch in found:
         if sketch.suits(constants):
@@ -172,7 +171,7 @@ def _defaults(space: Space, constants: Collection[str]) -> Iterator[Candidate]:
         groups.setdefault(sketch.algorithm, []).append(sketch)
     for group in groups.values():
         best = default_sketch(group, constants)
-        for sketch in (best, *(other for other in group if other is not best)):
+        for sketch in sorted(group, key=lambda each: each is not best):
             with suppress(Refusal):  # of all nests that a plan puts first, which `describe` tells
                 yield Candidate(sketch.name, sketch.default(constants))
                 break
