@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import gcd
 
 import numpy as np
@@ -81,13 +82,10 @@ class Stream:
         steps = np.array([*(abs(step or 0) for step in self.strides), 0], dtype=np.float64)
         moved = (steps * self.item / LINE)[axes]
         near = np.where(moved > 0, np.minimum(1.0, moved * sizes), 1.0)
-        for row in self.dims:
-            if sum(step != 0 for step in row) > 1:
-                alone = [sum(bool(other[n]) for other in self.dims) == 1 for n in range(len(row))]
-                own = [abs(step or 0) if one else 0 for step, one in zip(row, alone)]
-                beyond = np.array([*own, 0], dtype=np.float64)[axes]
-                reach = 1 + sum(abs(s) * (boxes[..., n] - 1) for n, s in enumerate(row) if s)
-                near = np.where(beyond > 0, np.minimum(near, beyond * sizes / reach), near)
+        for own, moved_by in self.overlapping:
+            beyond = own[axes]
+            reach = 1 + sum(step * (boxes[..., n] - 1) for n, step in moved_by)
+            near = np.where(beyond > 0, np.minimum(near, beyond * sizes / reach), near)
         found = np.empty(shape)
         found[:] = near
         for n, step in enumerate(self.strides):
@@ -97,6 +95,19 @@ class Stream:
                     most = self.rows_in(room, level, abs(step))
                     if longest > most:
                         found[level][(axes != n) & (boxes[..., n] > most)] = 1.0
+        return found
+
+    @cached_property
+    def overlapping(self) -> list[tuple[Column, list[tuple[int, int]]]]:
+        """Of each dimension that several axes move in, the steps of those that move in no other (of
+        the last one, no axis, none), and the axes with their steps."""
+        found = []
+        for row in self.dims:
+            if sum(step != 0 for step in row) > 1:
+                alone = [sum(bool(other[n]) for other in self.dims) == 1 for n in range(len(row))]
+                own = [abs(step or 0) if one else 0 for step, one in zip(row, alone)]
+                moved = [(n, abs(step)) for n, step in enumerate(row) if step]
+                found.append((np.array([*own, 0], dtype=np.float64), moved))
         return found
 
     def rows_in(self, room: int, level: int, step: int) -> float:
@@ -114,15 +125,17 @@ class Stream:
         """Whether vectors begin at multiples of their length: panels do, if filled up."""
         return all(s in (0, 1) or s is not None and s % lanes == 0 for s in self.strides)
 
-    def steps(self, box: Column, depths: int) -> list[tuple[float, Column | float, Column]]:
-        """Of boxes with so many values of each axis, a row for each axis and `depths` columns of
-        each plan: the elements between neighbours, nearest first, in panels those of each plan, and
-        how many neighbours there are."""
+    def steps(
+        self, box: Column, axes: Sequence[int], depths: int
+    ) -> list[tuple[float, Column | float, Column]]:
+        """Of boxes with so many values of each axis, more than one of some `axes`, a row for each
+        axis and `depths` columns of each plan: the elements between neighbours, nearest first, in
+        panels those of each plan, and how many neighbours there are."""
         panel = None if self.panel is None else np.tile(self.panel, depths)
         found: list[tuple[float, Column | float, Column]] = []
-        for n, stride in enumerate(self.strides):
-            size = box[n]
-            if stride == 0 or size.max() <= 1:
+        for n in axes:
+            stride, size = self.strides[n], box[n]
+            if stride == 0:
                 continue
             if n == self.axis and panel is not None:
                 found.append((1, 1.0, np.minimum(size, panel)))
@@ -187,9 +200,10 @@ def pieces_of(streams: Sequence[Stream], boxes: Column, depths: int) -> Pieces:
     `depths` of each plan. All streams go together, step by step: one that has no more steps is as
     one of which there is a single neighbour."""
     box, shape, steps, common = boxes.T.copy(), (len(streams), len(boxes)), [], []
+    moved = [n for n, most in enumerate(box.max(axis=1).tolist()) if most > 1]
     first = np.ones(shape)
     for n, stream in enumerate(streams):
-        own = stream.steps(box, depths)
+        own = stream.steps(box, moved, depths)
         common.append(stream.places(gcd(*(int(step) for step, _, _ in own))))
         if own and own[0][0] == 1:  # neighbours are a run, whatever their number
             first[n] = np.maximum(1.0, own.pop(0)[2])
@@ -227,7 +241,7 @@ def _further(
     pitches = apart / pitch
     again = (count > 1) & (pitches <= count)
     reach = more = size
-    if np.any(again):
+    if again.any():
         again &= pitches == np.floor(pitches)
         reach = np.where(again, count + pitches * (size - 1), size)  # windows overlap
         more = np.where(again, reach / count, size)

@@ -54,18 +54,13 @@ class Arithmetic(Results):
         rest = spatial - whole * sizes
         symbolic = [n for n in self.c.spatial if self.c.axes[n].extent is None]
         whole[:, symbolic], rest[:, symbolic] = (spatial / sizes)[:, symbolic], sizes[:, symbolic]
-        axes = [n for n in range(sizes.shape[1]) if np.any(rest[:, n])]
-        counts, parts = [], []
-        for choice in product((False, True), repeat=len(axes)):
-            count, part = whole.copy(), sizes.copy()
-            for n in (axis for axis, end in zip(axes, choice) if end):
-                count[:, n] = rest[:, n] > 0
-                part[:, n] = np.maximum(rest[:, n], 1)
-            counts.append(count)
-            parts.append(part)
-        times = np.prod(np.concatenate(counts), axis=1)  # all ends at once: few long columns
-        each = times * self.one_tile(np.concatenate(parts))
-        return np.asarray(sum(each.reshape(len(parts), -1)))
+        axes = np.flatnonzero(rest.any(axis=0))
+        ends = np.zeros((1 << len(axes), 1, sizes.shape[1]), dtype=bool)
+        ends[:, 0, axes] = [*product((False, True), repeat=len(axes))]
+        counts = np.where(ends, rest > 0, whole)  # all ends at once: few long columns
+        parts = np.where(ends, np.maximum(rest, 1), sizes)
+        each = counts.prod(axis=2).ravel() * self.one_tile(parts.reshape(-1, sizes.shape[1]))
+        return np.asarray(each.reshape(len(ends), -1).sum(axis=0))
 
     def one_tile(self, sizes: Column) -> Column:
         """All terms of the sums of register tiles of these sizes, as many of each plan."""
@@ -78,7 +73,7 @@ class Arithmetic(Results):
         room = self.cpu.registers - (vectors if plan.flat == "single" else sums)
         shared = np.full(len(sizes), bool(plan.flat) or plan.written > 1)
         loads, converted, picked = (np.zeros(len(sizes)) for _ in range(3))
-        inline = np.array([each.pad == "inline" for each in self.plans])
+        inline = self.are(lambda each: each.pad == "inline")
         for n, stream in enumerate(self.streams):
             mine = np.prod(sizes[:, [m for m in others if stream.moves(m)]], axis=1)
             step = stream.strides[lane]
@@ -90,7 +85,7 @@ class Arithmetic(Results):
                 apart = SHARED * (step or 0) if windows else apart
                 whole = 1.0 if stream.aligned(lanes) and not self.added else costs.unaligned
                 each = vectors * (whole if step == 1 else apart)
-            if self.c.operands[n].pad and np.any(inline):
+            if self.c.operands[n].pad and inline.any():
                 slower = np.where(inline, self.padding(n), 1.0)
                 each = each * np.tile(slower, len(sizes) // len(self.tile))
             count = mine * terms
@@ -104,7 +99,7 @@ class Arithmetic(Results):
             if self.c.operands[n].converted:
                 converted += count * (vectors if step != 0 else BROADCAST)
             asked = self.asked(n)
-            if np.any(asked):  # a request takes as long as a load
+            if asked.any():  # a request takes as long as a load
                 lines = mine * terms * np.ceil(sizes[:, lane] * stream.item / LINE)
                 loads += np.where(np.tile(asked, len(sizes) // len(self.tile)), lines, 0.0)
         adds = self.operations(sizes, sums, shared) * terms + costs.convert * converted + picked

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from autotune.estimate.facts import SYMBOLIC
-from autotune.estimate.nests import Alike, Packs, packs_of
+from autotune.estimate.nests import Alike, packs_of
 from autotune.streams import Column
 from tensorir import dtype
 
@@ -23,12 +23,10 @@ class Copies(Alike):
         threads = self.cpu.threads if self.plan.threads else 1
         asked = any(self.c.axes[n].extent is None for n in self.c.spatial)
         total, starts = np.zeros(len(self.tile)), np.full(len(self.tile), 1.0 - asked)
-        ways: dict[tuple[Packs, str], list[int]] = {}
-        for at, plan in enumerate(self.plans):
-            ways.setdefault((packs_of(plan), plan.pad), []).append(at)
         overlap = cache(self.overlap)
-        for (packs, pad), rows in ways.items():
-            packed = [(n, axis) for n, axis in packs if not self.of.is_constant(n)]
+        for plan, rows in self.ways:
+            pad = plan.pad
+            packed = [(n, axis) for n, axis in packs_of(plan) if not self.of.is_constant(n)]
             padded = [n for n, o in enumerate(self.c.operands) if o.pad and pad != "inline"]
             for operand, axis in packed:
                 total[rows] += self.packed(operand, axis, self.tile[rows, axis]) / threads

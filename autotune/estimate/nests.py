@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +20,11 @@ UNSURE = 1.25
 
 @dataclass(frozen=True)
 class Sizes:
-    """Tiles and tasks of some plans, each a row of values of the spatial axes; `tall` are the tiles
-    without their lanes, and `decided` tells of which operands padding is known."""
+    """The lane axis of some plans, and tiles and tasks, each a row of values of the spatial axes;
+    `tall` are the tiles without their lanes, `decided` tells of which operands padding is known."""
 
     plans: Sequence[library.NestPlan]
+    lane: npt.NDArray[np.int64]
     tile: Column
     task: Column
     tall: Column
@@ -31,17 +33,18 @@ class Sizes:
     def some(self, places: list[int]) -> Sizes:
         """Those of the plans at some places."""
         own = [self.plans[at] for at in places]
-        known = self.decided[places]
-        return Sizes(own, self.tile[places], self.task[places], self.tall[places], known)
+        at = np.array(places)
+        each = (self.lane, self.tile, self.task, self.tall, self.decided)
+        return Sizes(own, *(column[at] for column in each))
 
 
 def sizes_of(of: Facts, plans: Sequence[library.NestPlan]) -> Sizes:
     """The tiles and tasks of plans for one contraction."""
     tile = np.array([each.tile for each in plans], dtype=np.float64)
-    tall = tile.copy()
-    tall[np.arange(len(plans)), [each.lane for each in plans]] = 1
+    lane, tall = np.array([each.lane for each in plans]), tile.copy()
+    tall[np.arange(len(plans)), lane] = 1
     task = np.minimum([each.task for each in plans], of.spatial)
-    return Sizes(plans, tile, task, tall, decided(of, plans, tile, task, tall))
+    return Sizes(plans, lane, tile, task, tall, decided(of, plans, tile, task, tall))
 
 
 Packs = tuple[tuple[int, int], ...]
@@ -59,7 +62,7 @@ class Alike:
 
     def __init__(self, of: Facts, sizes: Sizes) -> None:
         self.of, self.plans, self.c, self.cpu = of, sizes.plans, of.c, of.cpu
-        self.tile, self.task, self.tall = sizes.tile, sizes.task, sizes.tall
+        self.lane, self.tile, self.task, self.tall = sizes.lane, sizes.tile, sizes.task, sizes.tall
         self.decided = sizes.decided
         self.plan = plan = sizes.plans[0]
         self.added = of.c.result.strides[plan.lane] == 0  # lanes are sums of one result
@@ -100,13 +103,27 @@ class Alike:
             )
         return found
 
+    @cached_property
+    def ways(self) -> list[tuple[library.NestPlan, npt.NDArray[np.int64]]]:
+        """The places of plans that differ in nothing else indeed, with one that stands for them."""
+        found: dict[tuple[object, ...], list[int]] = {}
+        for at, plan in enumerate(self.plans):
+            own = packs_of(plan)
+            key = (plan.lane, plan.order, plan.steps, own, plan.ahead, plan.flat, plan.pad)
+            found.setdefault(key, []).append(at)
+        return [(self.plans[rows[0]], np.array(rows)) for rows in found.values()]
+
+    def are(self, what: Callable[[library.NestPlan], bool]) -> npt.NDArray[np.bool_]:
+        """Which plans are something that those alike are too."""
+        found = np.zeros(len(self.plans), dtype=bool)
+        for plan, rows in self.ways:
+            if what(plan):
+                found[rows] = True
+        return found
+
     def asked(self, *operands: int) -> npt.NDArray[np.bool_]:
         """Which plans ask ahead for one of some operands."""
-        ways = {plan.ahead for plan in self.plans}
-        if ways == {()}:
-            return np.zeros(len(self.plans), dtype=bool)
-        asking = {way: any(n in operands for n, _ in way) for way in ways}
-        return np.array([asking[plan.ahead] for plan in self.plans])
+        return self.are(lambda plan: any(n in operands for n, _ in plan.ahead))
 
     def rows(self, stream: Stream | None = None) -> Column:
         """The rows of a register tile, or those that a stream is not the same for."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.device import Cpu
-from autotune.estimate.nests import Alike, Packs, packs_of
+from autotune.estimate.nests import Alike, packs_of
 from autotune.estimate.varied import varied
 from autotune.streams import FOLLOWED, GAPLESS, LINE, PAGE, WAYS, Column, Stream, pieces_of, stays
 from schedule import library
@@ -115,7 +115,7 @@ class Traffic(Alike):
         found, held = [], lines.sum(axis=0, keepdims=True) * LINE
         for level, (size, _) in enumerate(self.cpu.caches):
             kept = stays(np.maximum(held, crowded[1]) if level == 1 else held, size)
-            if inside and np.any(kept[:, -1] < 1.0):
+            if inside and (kept[:, -1] < 1.0).any():
                 return []
             kept[:, -1] = 1.0
             each = (_missed(kept) * kept * come[min(level, 1)]).sum(axis=1)
@@ -133,8 +133,7 @@ class Traffic(Alike):
         the lanes, which each thread reads again and again from one element to the next."""
         if self.added:
             return np.ones(lines.shape)
-        lanes = np.array([plan.lane for plan in self.plans])
-        panels = np.array([(lanes == s.axis) & (s.panel is not None) for s in streams])
+        panels = np.array([(self.lane == s.axis) & (s.panel is not None) for s in streams])
         most = lines >= np.maximum(ALONE * lines.sum(axis=0), self.cpu.threads * all_of_it)
         return np.where(panels & most, GAPLESS, 1.0)
 
@@ -154,19 +153,20 @@ class Traffic(Alike):
     def read_by_each(self) -> tuple[list[int], list[Stream], npt.NDArray[np.bool_]]:
         """What the plans read, and the result: places among the operands, each way in which some
         read one, and which of them do."""
-        ways: dict[tuple[object, ...], tuple[int, Stream, list[int]]] = {}
-        alike: dict[tuple[tuple[int, ...], Packs], list[int]] = {}
-        for at, plan in enumerate(self.plans):
-            alike.setdefault((plan.steps if plan.packs else (), packs_of(plan)), []).append(at)
-        for (steps, packs), rows in alike.items():
-            axes = dict(packs)
-            for n, stream in enumerate(self.read(self.plans[rows[0]])):
-                key = (n, axes.get(n), steps if n in axes else ())
-                ways.setdefault(key, (n, stream, []))[2].extend(rows)
+        alike: dict[object, tuple[library.NestPlan, list[npt.NDArray[np.int64]]]] = {}
+        for plan, rows in self.ways:
+            read = packs_of(plan), plan.steps if plan.packs else ()
+            alike.setdefault(read, (plan, []))[1].append(rows)
+        ways: dict[tuple[object, ...], tuple[int, Stream, list[npt.NDArray[np.int64]]]] = {}
+        for plan, places in alike.values():
+            axes = dict(packs_of(plan))
+            for n, stream in enumerate(self.read(plan)):
+                key = (n, axes.get(n), plan.steps if n in axes else ())
+                ways.setdefault(key, (n, stream, []))[2].extend(places)
         found = sorted(ways.values(), key=lambda way: way[0])
         used = np.zeros((len(found) + 1, 1, len(self.plans)), dtype=bool)
-        for at, (_, _, rows) in enumerate(found):
-            used[at, :, rows] = True
+        for at, (_, _, places) in enumerate(found):
+            used[at, 0, np.concatenate(places)] = True
         used[-1] = True
         streams = [*(stream for _, stream, _ in found), self.of.result]
         return [*(n for n, _, _ in found), len(self.c.operands)], streams, used
@@ -176,14 +176,10 @@ class Traffic(Alike):
         in a tile; a column for each plan. Where results are turned, tiles of the same lanes follow
         each other."""
         of, plan = self.of, self.plan
-        alike: dict[tuple[object, ...], list[int]] = {}
-        for at, each in enumerate(self.plans):
-            alike.setdefault((each.lane, each.order, each.steps), []).append(at)
         count = len(self.tile)
         axes = np.empty((3, len(plan.order), count), dtype=np.int64)
         terms = np.empty((len(plan.steps), count), dtype=np.int64)
-        for places in alike.values():
-            first = self.plans[places[0]]
+        for first, places in self.ways:
             turned = of.c.result.strides[first.lane] not in (0, 1)
             tiles = sorted(first.order, key=lambda n: turned and n != first.lane)
             nested = (first.order_of_tasks(of.c), tiles, first.order)
@@ -207,7 +203,9 @@ class Traffic(Alike):
         """The lines of results that are turned, by depth: their tiles are side by side in a panel
         of the lanes of one, of a task, and go to their places when all of them are there."""
         panel, strides = len(self.c.spatial) + 1, self.c.result.strides
-        turned = [at for at, each in enumerate(self.plans) if strides[each.lane] not in (0, 1)]
+        turned = np.flatnonzero(self.are(lambda plan: strides[plan.lane] not in (0, 1)))
+        if not len(turned):
+            return
         come[panel:, turned] = come[panel, turned]
         elements = boxes[panel + 1 :, turned][..., list(self.c.spatial)].prod(axis=2)
         lines[panel + 1 :, turned] = elements * self.of.result.item / LINE
@@ -222,8 +220,7 @@ class Traffic(Alike):
         if not (self.plan.depth or self.added) or np.all(asked < 1.0):
             return asked
         run, rows = self.rows_in_order(stream, axes, times)
-        lanes = [plan.lane for plan in self.plans]
-        passing = self.task[np.arange(len(run)), lanes] * (1 + len(self.streams))
+        passing = self.task[np.arange(len(run)), self.lane] * (1 + len(self.streams))
         near = passing * self.of.result.item <= self.cpu.kept_bytes(1)
         long = near & (rows == 1) & (run * stream.item >= LONG)
         times_sooner = np.where(long, DOUBLED + 1, DOUBLED - np.abs(DOUBLED - np.log2(rows)))
@@ -263,11 +260,11 @@ class Traffic(Alike):
         each is asked for ahead by itself. So are the `pieces` that a tile reads of rows in one page
         where its terms are written out, a little later."""
         along = np.stack([self.read_beside(stream) for stream in streams])
-        asking, flat = self.asked(*range(len(streams))), [bool(each.flat) for each in self.plans]
-        if np.any(asking):  # else by the plan, where other rows use them too
+        asking, flat = self.asked(*range(len(streams))), self.are(lambda plan: bool(plan.flat))
+        if asking.any():  # else by the plan, where other rows use them too
             along = np.where(asking & (self.rows() != along), 1.0, along)
         found: Column = 1.0 + self.cpu.costs.beside * np.log2(along)
-        if any(flat):
+        if flat.any():
             found += np.where(flat, PIECES * np.log2(np.clip(pieces / along, 1.0, FOLLOWED)), 0.0)
         return found
 
@@ -276,7 +273,7 @@ class Traffic(Alike):
         if self.added:
             return self.rows(stream)
         axes = [n for n in range(self.tile.shape[1]) if stream.apart(n)]
-        return np.prod(self.tall[:, axes], axis=1)
+        return self.tall[:, axes].prod(axis=1)
 
     def in_order(self) -> npt.NDArray[np.bool_]:
         """Whether what is read most is read in its order, and asked for ahead: by the plan, or by
