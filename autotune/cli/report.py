@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping
 
 from autotune.cli.failure import NOTHING, OK, WRONG_USE, Failure
 from autotune.cli.numbers import natural
 from autotune.cli.output import count, milliseconds, short_target, show_pairs, show_table
 from autotune.cli.page import write_page
-from autotune.cli.program import add_database, open_stored
+from autotune.cli.program import add_database, add_shape, open_stored
 from autotune.database.conditions import COLD
 from autotune.database.records import Record, Workload
 from autotune.report import (
@@ -30,6 +31,7 @@ examples:
   tensorir report                          what is in the database
   tensorir report matmul                   the fastest trials, and why others failed
   tensorir report 3f2a9c --limit 0         all trials of the workload whose key begins so
+  tensorir report rows --shape n=48        of a program of symbolic sizes, those with these
   tensorir report matmul --plot curve.png  also draw the best so far (needs matplotlib)
   tensorir report matmul --html page.html  a page with figures and the winner (needs matplotlib)
 """
@@ -43,6 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "workload", nargs="?", metavar="NAME", help="name of a function, or the head of its key"
     )
     add_database(parser)
+    add_shape(parser)
     parser.add_argument(
         "--limit",
         type=natural,
@@ -69,6 +72,7 @@ def run(args: argparse.Namespace) -> int:
             raise Failure(f"the tuning database {args.database!r} is empty")
         names = ", ".join(sorted({r.workload.name for r in records})) or "none"
         raise Failure(f"no records of a workload {args.workload!r}; there are records of: {names}")
+    found = of_sizes(found, dict(args.shape))
     workloads = {r.workload.key for r in found}
     if len(workloads) > 1:
         show_workloads(found)
@@ -87,6 +91,22 @@ def run(args: argparse.Namespace) -> int:
 def is_named(record: Record, name: str) -> bool:
     """Whether `name` is the name of the record's workload or the head of its key."""
     return record.workload.name == name or record.workload.key.startswith(name)
+
+
+def of_sizes(records: list[Record], sizes: Mapping[str, int]) -> list[Record]:
+    """Those that were measured with these symbolic sizes, whatever others there are; Failure where
+    there are none."""
+    found = [r for r in records if sizes.items() <= (r.conditions.sizes or {}).items()]
+    if not found:
+        every = dict.fromkeys(sizes_text(r) for r in records)
+        asked = ", ".join(f"{name}={value}" for name, value in sizes.items())
+        known = "; ".join(filter(None, every)) or "no symbolic sizes"
+        raise Failure(f"no records with {asked}; there are records of: {known}")
+    return found
+
+
+def sizes_text(record: Record) -> str:
+    return ", ".join(f"{name}={value}" for name, value in (record.conditions.sizes or {}).items())
 
 
 def show_workloads(records: list[Record]) -> None:
@@ -122,7 +142,7 @@ def best_time(report: Report) -> float | None:
 def conditions_text(record: Record) -> str:
     """Sizes, threads, compiler, and caches that are cold, in a few words."""
     found = record.conditions
-    sizes = [f"{name}={size}" for name, size in (found.sizes or {}).items()]
+    sizes = list(filter(None, [sizes_text(record)]))
     threads = [] if found.threads is None else [count(found.threads, "thread")]
     words = (found.compiler or "").split()
     compiler = [f"{words[0]} {words[-1]}"] if words else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -71,6 +72,23 @@ def test_report_plots(stored, tmp_path, capsys):
 def test_report_of_an_unknown_name(stored, capsys):
     assert main(["report", "nothing", "--database", stored]) == 1
     assert "there are records of: matmul" in capsys.readouterr().err
+
+
+def test_report_of_some_sizes_of_a_symbolic_program(stored, capsys):
+    """Each size is a report of its own, and who asks for one gets that."""
+    with Database(stored) as db:
+        for record in db.records():
+            for n in (16, 48):
+                sizes = replace(record.conditions, sizes={"m": n, "n": n})
+                db.add(record.with_(conditions=sizes))
+    words = ["report", "matmul", "--database", stored, "--limit", "1"]
+    for shape, many in (((), 3), (("m=48",), 1), (("m=16", "n=16"), 1)):
+        assert main([*words, *(["--shape", *shape] if shape else [])]) == 0
+        out = capsys.readouterr().out
+        assert out.count("measured with") == many
+        assert not shape or f"measured with  m={shape[0][2:]}, n={shape[0][2:]}" in out
+    assert main([*words, "--shape", "m=16", "n=48"]) == 1
+    assert "no records with m=16, n=48; there are records of: m=16, n=16" in capsys.readouterr().err
 
 
 def test_db_lists_and_counts(stored, capsys):
