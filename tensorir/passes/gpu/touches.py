@@ -235,8 +235,9 @@ class Meetings:
 
 
 class Touched:
-    """The elements that an access touches, for each of the `turns`: as many of these are evaluated
-    together as there is room for, since most are few and their expressions long."""
+    """The elements that an access touches, for each of the `turns`: the first one is evaluated
+    alone, since threads that meet nearly always do in each, then as many of them together as there
+    is room for, since most are few and their expressions long."""
 
     def __init__(
         self, touch: Touch, own: set[Var], turns: Sequence[Mapping[Var, int]],
@@ -257,8 +258,8 @@ class Touched:
         if not self.known:
             return None
         if n not in self.found:
-            together = max(1, POINTS // max(1, prod(self.shape)))
-            first = n // together * together
+            together = max(1, POINTS // max(1, prod(self.shape))) if n else 1
+            first = 1 + (n - 1) // together * together
             found = self.evaluated(self.turns[first : first + together])
             self.found |= dict(enumerate(found, first))
         return self.found[n]
