@@ -269,7 +269,7 @@ def _kept(c: library.Contraction, cpu: Cpu) -> Iterator[library.NestPlan]:
     (lane,) = (n for n in c.spatial if c.result.strides[n] == 1)
     width = VECTORS * lanes
     most = cpu.kept_bytes(1) // dtype.itemsize(c.sums.dtype)
-    wide = min(most // width * width, -(-(c.axes[lane].extent or 0) // width) * width)
+    wide = min(max(most // width, 1) * width, -(-(c.axes[lane].extent or 0) // width) * width)
     tile = tuple(width if n == lane else 1 for n in c.spatial)
     task = tuple(wide if n == lane else 1 for n in c.spatial)
     for depth in DEPTHS:

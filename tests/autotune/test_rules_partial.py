@@ -350,3 +350,14 @@ def test_outermost_is_what_shares_nothing_or_the_largest_in_order(shapes, result
     c = contraction(te.create_prim_func([*inputs, out]))
     (_, plan), *_ = partial_plans(c, CPU)
     assert c.axes[plan.nest.order[0]].extent == sum_[outer]
+
+
+def test_parts_of_columns_are_tiles_where_the_first_cache_is_shorter_than_their_rows() -> None:
+    """Tasks had no columns there, and estimates were no numbers."""
+    x = te.placeholder((63, 127), "float16", name="x")
+    func = te.create_prim_func([x, ops.softmax(x, axis=0)])
+    small = replace(CPU, target=replace(CPU.target, threads=3, l1d=256, l2=256, l3=256))
+    sums = [b for b in (Schedule(func).get_blocks()) if Schedule(func).state.block(b).is_reduction]
+    found = [find_contraction(Schedule(func), name) for name in sums]
+    plans = [plan for c in found for plan in partial_plans(c, small)]
+    assert plans and all(np.isfinite(cycles) and 0 not in p.nest.task for cycles, p in plans)

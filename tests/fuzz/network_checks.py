@@ -55,7 +55,7 @@ class Case:
         func = self.work.func
         if not self.sampled:
             with warnings.catch_warnings():
-                warnings.simplefilter("error", UserWarning)  # that another one is taken
+                warnings.simplefilter("error")  # that another one is taken, or estimates are none
                 return default_schedule(
                     func, self.target, self.constants, self.numerics, self.costs
                 )
