@@ -21,7 +21,8 @@ endif
 help:
 	@echo "make demo    tune a kernel on this machine and compare it with the unscheduled program"
 	@echo "make test    run the tests"
-	@echo "make fuzz    random schedules against their meaning: SEED=, COUNT=, SECONDS=, SANITIZE=1"
+	@echo "make fuzz    random schedules against their meaning: SEED=, COUNT=, SECONDS=, SANITIZE=1,"
+	@echo "            ORDERS=1 for kernels whose threads take turns, in any order: who does not wait is found,"
 	@echo "            NETWORKS=1 for what rules and search make of random networks of operators,"
 	@echo "            INVENTED=1 for the same of random tensor expressions,"
 	@echo "            SMALL=1 for both on machines so small that small programs are treated as large,"
@@ -55,7 +56,7 @@ ifneq ($(OPERATORS),)
 	@$(BIN)/python tests/fuzz/gpu_operators.py $(ARGS)
 else
 	@$(BIN)/python tests/fuzz/$(if $(EMULATED),emulated.py,fuzz.py) $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) \
-	  --seconds $(or $(SECONDS),$(if $(COUNT),0,180)) $(if $(SANITIZE),--sanitize) \
+	  --seconds $(or $(SECONDS),$(if $(COUNT),0,180)) $(if $(SANITIZE),--sanitize) $(if $(ORDERS),--orders) \
 	  $(if $(NETWORKS),--networks) $(if $(INVENTED),--invented) $(if $(DATABASES),--databases) $(if $(KILLS),--kills) \
 	  $(if $(TE),--te) $(if $(GPU),--gpu) $(if $(ODD),--odd) $(if $(SMALL),--small) $(ARGS)
 endif

@@ -3,19 +3,19 @@
 Each seed is one workload and one random trace. Printing, parsing, replay and the interpreter are
 checked for every seed, races for every fourth, compiled C for every N-th, and there also that
 schedules that claim "bitwise" give equal bits. `--sanitize` compiles with gcc's address and
-undefined behaviour sanitizers. With `--networks` a seed is a random network of operators, and what
-is checked are the schedules that rules, the library and the search make of it: all of them
-compiled, for several targets, against the oracle of the tuner. With `--invented` it is a program of
-random tensor expressions, checked in the same way. With `--small` it is either, for a machine of
-small caches and any costs: small programs are scheduled as large ones are. With `--databases` it is
-a tuning database that is damaged at random: what is whole is read, and no error is a raw one. With
-`--kills` it is a search that is ended at random moments and begun again, compared with the one that
-never was. With `--te` it is a list of requests to a te schedule: they come to one program, or one
-error, in whatever order they are made. With `--gpu` it is a schedule for a GPU, whose threads meet
-no races, find what they are to find, and do so after lowering too. With `--odd` requests have any
-arguments: names that are not there, numbers that are too large, index maps of all kinds. Seeds run
-in worker processes: one that crashes or hangs is a finding, and the others go on. The exit status
-is 1 if there is any.
+undefined behaviour sanitizers, with `--orders` threads of a kernel take turns in any order. With
+`--networks` a seed is a random network of operators, and what is checked are the schedules that
+rules, the library and the search make of it: all of them compiled, for several targets, against the
+oracle of the tuner. With `--invented` it is a program of random tensor expressions, checked in the
+same way. With `--small` it is either, for a machine of small caches and any costs: small programs
+are scheduled as large ones are. With `--databases` it is a tuning database that is damaged at
+random: what is whole is read, and no error is a raw one. With `--kills` it is a search that is
+ended at random moments and begun again, compared with the one that never was. With `--te` it is a
+list of requests to a te schedule: they come to one program, or one error, in whatever order they
+are made. With `--gpu` it is a schedule for a GPU, whose threads meet no races, find what they are
+to find, and do so after lowering too. With `--odd` requests have any arguments: names that are not
+there, numbers that are too large, index maps of all kinds. Seeds run in worker processes: one that
+crashes or hangs is a finding, and the others go on. The exit status is 1 if there is any.
 """
 
 from __future__ import annotations
@@ -172,12 +172,17 @@ def run_worker(
         command += ["--compile-every", str(options.compile_every)]
         command += ["--sanitize"] if options.sanitize else []
         command += ["--odd"] if options.odd else []
+        command += ["--orders"] if options.orders else []
         command += [f"--{name}" for name in OTHERS if getattr(options, name)]
         environment = {**os.environ, "TENSORIR_CACHE": str(folder / "cache")}
         if options.sanitize:
             import checks
 
             environment.update(checks.sanitizer_environment())
+        if options.orders:
+            import thread_orders
+
+            environment.update(thread_orders.environment(folder))
         with open(folder / f"{first}.err", "w+", encoding="utf-8") as errors:
             process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment, cwd=ROOT
@@ -309,7 +314,9 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=0, help="stop after that time")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="worker processes")
     parser.add_argument("--compile-every", type=int, default=20, metavar="N", help="0: never")
-    parser.add_argument("--sanitize", action="store_true", help="gcc's address and UB sanitizers")
+    loaded = parser.add_mutually_exclusive_group()
+    loaded.add_argument("--sanitize", action="store_true", help="gcc's address and UB sanitizers")
+    loaded.add_argument("--orders", action="store_true", help="threads of kernels take turns")
     parser.add_argument("--networks", action="store_true", help="rules on random networks")
     parser.add_argument("--databases", action="store_true", help="damaged tuning databases")
     parser.add_argument("--kills", action="store_true", help="searches that are killed")
