@@ -6,6 +6,7 @@ from tensorir import lazy_names
 
 if TYPE_CHECKING:
     from schedule.analysis.parts_read import share_read as share_read
+    from schedule.analysis.shared_parts import operations_written_out as operations_written_out
     from schedule.analysis.shared_parts import shared_parts as shared_parts
     from schedule.analysis.uses import needed as needed
     from schedule.analysis.uses import writers as writers
@@ -29,7 +30,7 @@ __all__ = lazy_names(
     __name__,
     {
         "schedule.analysis.parts_read": "share_read",
-        "schedule.analysis.shared_parts": "shared_parts",
+        "schedule.analysis.shared_parts": "operations_written_out shared_parts",
         "schedule.analysis.uses": "needed writers",
         "schedule.errors": "Refusal ScheduleError",
         "schedule.library.tensorized_matmul": "TensorizedMatmul tensorized_matmul",

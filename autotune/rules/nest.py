@@ -61,9 +61,8 @@ def finish_nest(
     chunk = step or (4 * lanes if long else None)
     last = LoopRef(inner.name) if chunk is None else sch.split(inner.name, [None, chunk])[-1]
     sch.vectorize(last)
-    if rows and prod(size(f.extent) for f in rows) <= unroll_rows:
-        for loop in rows:
-            sch.unroll(LoopRef(loop.name))
+    for loop in rows if prod(size(f.extent) for f in rows) <= unroll_rows else ():
+        sch.unroll(LoopRef(loop.name))
 
 
 def is_contiguous(block: Block, loop: For) -> bool:

@@ -87,12 +87,10 @@ def scan_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[ScanPla
             continue
         rows = scan.at == len(block.iters) - 1
         sizes = ROWS if rows else tuple(n * cpu.lanes() for n in VECTORS)
-        wanted = 4 if rows else _columns(block, sizes, cpu)
-        waiting = instances(block) * cpu.costs.latency / wanted  # each step for the one before it
-        cycles = waiting if rows else one_thread([block], cpu)
+        wanted = 4 if rows else _columns(block, sizes, cpu)  # a step waits for the one before it
+        cycles = instances(block) * cpu.costs.latency / wanted if rows else one_thread([block], cpu)
         options = {"size": (sizes, wanted), "threads": threads(cpu, cycles)}
-        plan = ScanPlan(group, cpu, options, cycles, scan)
-        plans.append(tried(sch, plan))
+        plans.append(tried(sch, ScanPlan(group, cpu, options, cycles, scan)))
     return plans
 
 

@@ -23,14 +23,15 @@ from autotune.rules.plan import OpenPlan, Plan, Values, threads, tried
 from autotune.rules.spatial import spatial_plans
 from autotune.rules.stores import stores
 from autotune.streams import PAGE
-from schedule import LoopRef, Schedule, library
-from tensorir import Block, Cpu, IterKind, Load, Store, Var, body_loads, dtype
+from schedule import LoopRef, Schedule, library, operations_written_out
+from tensorir import Block, Cpu, IterKind, Load, Store, Var, body_loads, dtype, written
 
 BANDS = (1, 4, 16, 64)
 """Tiles that follow each other along what is read."""
 
-MOST_WRITTEN = 256
-"""Loads in all rows of a tile that is computed ahead, and written out."""
+MOST_WRITTEN, TURNED = 256, 4
+"""Loads in all rows of a tile that is computed ahead, and written out; operations that turn a
+vector of elements of short rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,33 +88,35 @@ class TransposedPlan(OpenPlan):
     def _writer(self, sch: Schedule) -> str:
         """The stage that turns the results, which have the order of what is read."""
         block = self.group.block
-        store = output_store(sch.state.block(block))
-        assert store is not None
-        writer = str(sch.reindex(block, store.buffer.name, "local"))
-        made = output_store(sch.state.block(block))
-        assert made is not None
+        writer = str(sch.reindex(block, written(sch.state.block(block))[0].name, "local"))
+        made = written(sch.state.block(block))[0]
         own = [it.var.name for it in sch.state.block(block).iters]
-        sch.transform_layout(block, made.buffer.name, moved_last(len(own), own.index(self.read)))
+        sch.transform_layout(block, made.name, moved_last(len(own), own.index(self.read)))
         return writer
 
 
 def transposed_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TransposedPlan]:
     """A plan for an elementwise stage with loads along another axis than the stores."""
     block = sch.state.block(group.block)
-    written, store = lane_of(block), output_store(block)
+    lane, store = lane_of(block), output_store(block)
     kinds = {it.kind if isinstance(it.binding, Var) else None for it in block.iters}
-    if written is None or store is None or kinds != {IterKind.SPATIAL}:
+    if lane is None or store is None or kinds != {IterKind.SPATIAL}:
         return []
-    steps = [stride_in(load, written, block) for load in body_loads(block)]
+    steps = [stride_in(load, lane, block) for load in body_loads(block)] or [0]
     turned = [load for load, step in zip(body_loads(block), steps) if step not in (0, 1)]
     ahead = len(turned) > 1 + steps.count(1)
-    read = _read_along(block, turned, written, library.NEAR if ahead else 1)
-    if read is None:
-        return []
+    read = _read_along(block, turned, lane, library.NEAR if ahead else 1)
     bytes_each, lanes = dtype.itemsize(store.buffer.dtype), cpu.lanes()
     extents = {it.var: size(it.extent) for it in block.iters}
+    if read is None and (count := extents[lane]) <= cpu.registers // 4:
+        # Elements of short rows, made in ways of their own, as parts of a product of quaternions.
+        once, each = operations_written_out(store.value, lane, count)
+        rows = [v for v in extents if stride_in(store, v, block) == count]
+        ahead, read = True, rows[0] if rows and each + TURNED * count < once * count else None
+    if read is None:
+        return []
     side = lanes * (2 if bytes_each == 2 else 1)  # of many single bytes registers hold no more rows
-    apart, fills = stride_in(store, read, block), extents[written]
+    apart, fills = stride_in(store, read, block), extents[lane]
     square = bytes_each >= 4 <= fills and not fills & (fills - 1)  # which tiles turn as fast
     whole = apart == fills <= cpu.registers // 4 and cpu.vector_bytes >= cpu.line_bytes
     fills = fills if whole and not square else 0
@@ -130,7 +133,7 @@ def transposed_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TransposedPl
         **stores(sch, group.block, cpu, whole=not parts),
     }
     plan = TransposedPlan(
-        group, cpu, options, cycles, read.name, written.name, bytes_each,
+        group, cpu, options, cycles, read.name, lane.name, bytes_each,
         MOST_WRITTEN // len(steps) if ahead else 0, fills, "across" if ahead else "transposed",
     )  # fmt: skip
     return [tried(sch, plan)]

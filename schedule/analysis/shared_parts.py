@@ -5,19 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tensorir import (
+    Analyzer,
     BinOp,
     Block,
     Call,
+    Cast,
     Expr,
     Load,
+    Select,
     Store,
     Var,
+    const,
     dtype,
     int_value,
+    substitute,
     variables,
     walk_exprs,
     walk_places,
 )
+
+
+def operations_written_out(value: Expr, var: Var, count: int) -> tuple[int, int]:
+    """How many operations on data a value has, those that tell places of it too, and how many it
+    has written out for each of `count` numbers of a variable, what these have in common once."""
+    each = [Analyzer().simplify(substitute(value, {var: const(n)})) for n in range(count)]
+    kinds = BinOp, Call, Cast, Select
+    one, all_of = (
+        len({e for v in values for e in walk_exprs(v) if isinstance(e, kinds) and e.has_loads})
+        for values in ([value], each)
+    )
+    return one, all_of
 
 
 def shared_parts(
