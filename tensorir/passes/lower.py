@@ -20,8 +20,7 @@ LISTS = {
 def passes(target: Target) -> list[tuple[str, Pass]]:
     """The passes for `target` with their names, in order."""
     module, _, name = LISTS[target.kind].partition(":")
-    found: list[tuple[str, Pass]] = getattr(import_module(module), name)(target)
-    return found
+    return getattr(import_module(module), name)(target)  # type: ignore[no-any-return]
 
 
 @checked
@@ -34,9 +33,8 @@ def lower(
 ) -> PrimFunc:
     """`func` as For, Seq, Store, Let, If and Alloc over one-dimensional buffers, for `target`.
 
-    `dump(name, func)` is called with the result of every pass. With `until` the pass of that name
-    is the last one, and those named `without` are left out: not all that is asked of a program
-    waits for the rest, or depends on it. Raises TensorIRError for a name that no pass has.
+    `dump(name, func)` is called with the result of every pass. The pass called `until` is the last
+    one, and those named `without` are left out. Raises TensorIRError for a name that no pass has.
     """
     for name, run in chosen(passes(target), until, without):
         func = run(func)

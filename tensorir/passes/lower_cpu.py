@@ -23,6 +23,7 @@ from tensorir.passes.spread_prefetch import spread_prefetch
 from tensorir.passes.unroll import unroll
 from tensorir.passes.vectors.bool_bytes import bool_bytes
 from tensorir.passes.vectors.carry_elements import carry_elements
+from tensorir.passes.vectors.keep_sums import keep_sums
 from tensorir.passes.vectors.lane_patterns import lane_patterns
 from tensorir.passes.vectors.masked_tails import masked_bits
 from tensorir.passes.vectors.narrow_gathers import narrow_gathers
@@ -76,6 +77,7 @@ def cpu_passes(target: Target) -> list[tuple[str, Pass]]:
         ("vector_locals", vector_locals),
         ("simplify", simplify),
         ("narrow_gathers", lambda f: narrow_gathers(f, masked)),
+        ("keep_sums", keep_sums),
         ("carry_elements", carry_elements),
         ("unswitch", unswitch),
     ]
