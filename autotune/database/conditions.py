@@ -47,7 +47,10 @@ class Conditions:
         try:
             parsed = Target.parse(target)
             found["threads"] = parsed.threads or threads or _runtime_threads()
-            found.update(_compiler(compiler_info(parsed)))
+            compiler = _compiler(compiler_info(parsed))
+            if compiler["flags"] is None and compiler["compiler"] is not None:
+                compiler["flags"] = ""  # those for GPUs tell of none, and all of them are known
+            found.update(compiler)
         except TensorIRError:
             pass
         return cls(**found)

@@ -92,9 +92,7 @@ def extract(func: PrimFunc, machine: Target) -> np.ndarray:
     return np.array([row[name] for name in FEATURES], dtype=np.float32)
 
 
-def block_features(
-    nest: BlockNest, home: dict[Buffer, int], machine: Target
-) -> dict[str, float]:
+def block_features(nest: BlockNest, home: dict[Buffer, int], machine: Target) -> dict[str, float]:
     """The features of one block, but for those that compare it with the others."""
     block = _analyse(nest, home, machine)
     return _of_block(block, machine) | _code(block, [block])
@@ -108,11 +106,14 @@ def _of_block(block: _Analysed, machine: Target) -> dict[str, float]:
 
 
 def extractor(machine: Target, constants: Collection[str] = ()) -> Callable[[Schedule], np.ndarray]:
-    """`extract` for one machine, as a function of a schedule: of what is timed of it."""
+    """`extract` for one machine, as a function of a schedule: of what is timed of it. Those of GPUs
+    have features of their own (`autotune.gpu.features`)."""
+    found = extract
+    if machine.on_gpu:
+        from autotune.gpu.features import extract as found
 
     def features(schedule: Schedule) -> np.ndarray:
-        timed = split_constants(schedule.func, constants).main
-        return extract(timed, machine)
+        return found(split_constants(schedule.func, constants).main, machine)
 
     return features
 

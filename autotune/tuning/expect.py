@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autotune.calibration.roofline import argument_bytes
-from autotune.cost_model.roofline import draft
 from autotune.database.database import Database
 from autotune.database.records import Workload
 from autotune.errors import DatabaseError
 from autotune.machine.work import flops
+from autotune.tuning.start import draft_of
 from tensorir import Numbers, PrimFunc, TensorIRError, parse, specialize
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def expected(session: Session) -> Expectation | None:
     row = session.state.features(session.space, session.state.defaults[0])
     if row is None:
         return None
-    return Expectation(float(draft(row[None])[0]), "the estimate for the default schedule")
+    seconds = float(draft_of(session.target)(row[None])[0])
+    return Expectation(seconds, "the estimate for the default schedule")
 
 
 def expected_by_records(

@@ -7,6 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from autotune.cost_model import make_cost_model
+from autotune.cost_model.model import Draft
+from autotune.cost_model.roofline import draft
 from autotune.database.records import Workload
 from autotune.knobs.space import OwnSpace
 from autotune.measure.scoring import scheduled_program, wanted_features
@@ -37,7 +39,7 @@ def make_state(
 ) -> SearchState:
     """What a search of that space knows before there are trials."""
     return SearchState(
-        make_cost_model(cost_model, seed),
+        make_cost_model(cost_model, seed, draft_of(target)),
         wanted_features(target, workload.constants, numerics),
         defaults=(
             space.defaults
@@ -46,6 +48,15 @@ def make_state(
         ),
         identify=scheduled_program,
     )
+
+
+def draft_of(target: Target) -> Draft:
+    """What estimates seconds from features of schedules for a target."""
+    if target.on_gpu:
+        from autotune.gpu.features import draft as of_gpus
+
+        return of_gpus
+    return draft
 
 
 class Defaults(Sequence[Candidate]):

@@ -78,7 +78,7 @@ def test_what_ships_counts_and_damage_of_it_does_no_harm(nothing_ships):
     far = {**HERE.to_json(), "caches": {"L2": 1}}
     write_records(path, [stored(matmul(128), 4e-3, machine=far, machine_key="far")])
     with Database(":memory:") as db:
-        assert str(asked(db, matmul(64))).endswith("128x16; another caches")
+        assert str(asked(db, matmul(64))).endswith("128x16; ships; another caches")
         path.write_text(path.read_text().replace("128", "129"))
         assert asked(db, matmul(64)) is None
 
