@@ -12,7 +12,18 @@ from autotune.features.features import extract
 from autotune.rules import default_candidate, make_space, sketches
 from backends import build, resolve, source_text
 from schedule import Schedule, Trace
-from tensorir import Target, TensorIRError, device_of, find_intrin, interpret, ops, reference, te
+from tensorir import (
+    INTRINS,
+    Target,
+    TensorIntrin,
+    TensorIRError,
+    device_of,
+    find_intrin,
+    interpret,
+    ops,
+    reference,
+    te,
+)
 from tests.brief import BRIEF
 
 FEATURES = ("avx512bf16", "avx512bw", "avx512f", "avx512vl", "avx512vnni", "fma")
@@ -192,6 +203,14 @@ def test_targets_without_the_instructions():
     sch = space.build(default_candidate(space))
     assert "u8i8.dot_8x4" in str(sch.func)
     check(CASES["prime"], sch)
+
+
+def test_what_a_target_does_not_have_is_not_parsed(monkeypatch):
+    """Descriptions are parsed when they are first asked for, which takes as long as a schedule."""
+    unheard = TensorIntrin("unheard", "no program at all", "a text", needs="of_no_processor")
+    monkeypatch.setitem(INTRINS, "unheard", unheard)
+    func = product(ops.matmul, (13, 24), (24, 37))
+    assert "u8i8.dot_16x4" in str(default_schedule(func, MACHINE.target).func)
 
 
 def test_symbolic_rows():
