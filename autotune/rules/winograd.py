@@ -12,7 +12,7 @@ from autotune.rules.plan import Values
 from autotune.rules.ranked import RankedPlan
 from autotune.streams import Column
 from schedule import Refusal, Schedule, library
-from tensorir import Cpu, IterKind
+from tensorir import Cpu, IterKind, body_loads
 
 
 class WinogradStages(RankedPlan["library.WinogradPlan"]):
@@ -54,8 +54,7 @@ class WinogradStages(RankedPlan["library.WinogradPlan"]):
     def columns(self, rows: Sequence[Values], constants: Collection[str] = ()) -> Column:
         from autotune.winograd import winograd_cycles
 
-        plans = [self.nest(values) for values in rows]
-        return winograd_cycles(self.found, self.cpu, plans, constants)
+        return winograd_cycles(self.found, self.cpu, [*map(self.nest, rows)], constants)
 
     def nest(self, values: Values) -> library.WinogradPlan:
         (rows, shares), (tiles, panel) = (values[self.key(what)] for what in ("task", "tile"))
@@ -80,7 +79,8 @@ def winograd_stages(sch: Schedule, cpu: Cpu) -> Sequence[WinogradStages]:
 
 
 def _may_be_products(sch: Schedule, name: str) -> bool:
-    """Whether a block has sums and enough variables for points, tiles and filters: asked before
-    anything is loaded that finds stages."""
-    kinds = [it.kind for it in sch.state.block(name).iters]
-    return IterKind.REDUCE in kinds and kinds.count(IterKind.SPATIAL) >= 3
+    """Whether a block has sums, enough variables for points, tiles and filters, and points in front
+    of both operands: asked before anything is loaded that finds stages."""
+    node = sch.state.block(name)
+    kinds, fronts = [it.kind for it in node.iters], {e.indices[:1] for e in body_loads(node)}
+    return IterKind.REDUCE in kinds and kinds.count(IterKind.SPATIAL) >= 3 and len(fronts) == 1
