@@ -179,7 +179,7 @@ def test_lazy_packages_tell_type_checkers_the_same():
         if not table:
             continue
         checked = [n for n in tree_of(path).body if isinstance(n, ast.If)]
-        told = [a.asname for n in checked for i in n.body for a in i.names]
+        told = [a.asname or a.name for n in checked for i in n.body for a in i.names]
         names = [name for words in table.values() for name in words.split()]
         assert sorted(told) == sorted(names), label(path)
         package = import_module(".".join(Path(label(path)).parent.parts))
@@ -277,7 +277,7 @@ def test_files_stay_short():
     assert not {name: n for name, n in lengths.items() if n > MAX_FILE_LINES}
 
 
-FOR_PROCESSORS = ("autotune/rules/", "schedule/library/"), 11_609
+FOR_PROCESSORS = ("autotune/rules/", "schedule/library/"), 11_607
 """Folders that make schedules for processors, and the lines that they have without those for GPUs:
 what is added takes the place of something."""
 

@@ -18,7 +18,7 @@ from schedule import Refusal, Schedule
 from tensorir import weakest
 
 if TYPE_CHECKING:
-    from autotune.rules.told import Told
+    from autotune.estimate.told import Told
 
 
 def sketch_of(
@@ -68,7 +68,7 @@ class PlannedSketch(Sketch):
 
     @cached_property
     def _told(self) -> list[Told]:
-        from autotune.rules.told import Told
+        from autotune.estimate.told import Told
 
         return [Told(plan, self.constants) for plan in self.plans]
 

@@ -13,6 +13,7 @@ from autotune.rules.inlined import share_parts
 from autotune.rules.moved import moved_plans
 from autotune.rules.plan import Plan
 from autotune.rules.scan import lay_out_states, scan_plans
+from autotune.rules.scattered import scatter_plans
 from autotune.rules.short_rows import short_rows_plans
 from autotune.rules.side_by_side import side_by_side_plans
 from autotune.rules.spatial import spatial_plans
@@ -92,6 +93,7 @@ RULES: dict[str, Rules] = {
         stages=[winograd_stages],
         chains=[scan_plans, chain_plans, side_by_side_plans],
         groups=[
+            scatter_plans,
             tiled_plans,
             tensorized_plans,
             short_rows_plans,

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from autotune.estimate.estimate import Estimate
+from autotune.estimate.told import FEW
 from autotune.plans import plans
 from autotune.rules import make_space
 from autotune.rules.contraction import nest_of
 from autotune.rules.plan import Plan
 from autotune.rules.scan import ScanPlan
-from autotune.rules.told import FEW
 from autotune.search import evolutionary
 from autotune.search.pool import BUILT, FIRST, Pool, steps
 from autotune.space import Space

@@ -79,6 +79,16 @@ def sums_and_squares() -> PrimFunc:
     return te.create_prim_func([x, *out], name="sums_and_squares")
 
 
+def by_label() -> PrimFunc:
+    """Sums of floats by a number that data tell."""
+    x, w = te.placeholder((4096,), "int32", name="x"), te.placeholder((4096,), name="w")
+    k = te.reduce_axis(4096, name="k")
+    out = te.compute(
+        (300,), lambda b: te.sum(te.if_then_else(x[k] == b, w[k], 0.0), axis=k), name="out"
+    )
+    return te.create_prim_func([x, w, out])
+
+
 PROGRAMS = [
     *(prim_func(row.kind, row.sizes) for row in ROWS),
     applied(ops.sum, (1, 1 << 20), axis=(1,)),
@@ -90,6 +100,7 @@ PROGRAMS = [
     applied(ops.matmul, (2, 4096), (512, 4096), transpose_b=True),
     lying_across(),
     sums_and_squares(),
+    by_label(),
 ]
 
 

@@ -6,14 +6,16 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from itertools import product
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from autotune.choices import values_of
-from autotune.rules.plan import Plan, Values
 from autotune.space import Infeasible
 from autotune.streams import Column
+
+if TYPE_CHECKING:
+    from autotune.rules.plan import Plan, Values
 
 FEW = 4096
 """Values of all choices of a plan together that are asked for at once, with the first of them: a
