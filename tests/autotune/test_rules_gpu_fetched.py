@@ -59,6 +59,16 @@ def test_filters_whose_rows_are_terms_are_read_several_at_once():
     assert work.wavefronts <= 1.01 * work.free
 
 
+@pytest.mark.parametrize(("channels", "together"), [(128, 4), (6, 2), (5, 1)])
+def test_channels_in_the_padding_together_are_fetched_together(channels, together):
+    """Rows and columns alone say what is padding, which is asked once for several channels."""
+    shapes = (32, 56, 56, channels), (3, 3, channels, 128)
+    func = product(lambda x, w: ops.conv2d(x, w, padding=1, layout="NHWC"), *shapes)
+    (plan,) = choose(func, DEVICE, None, ()).sketch.plans
+    (padded,) = [t for t in plan.chosen.tiles if t.c.operands[t.operand].pad is not None]
+    assert padded.vector == together
+
+
 def test_rows_are_fetched_by_a_warp_each():
     """Where an element is in rows that begin within sectors is told once for a row: quotients of a
     number of all threads took half as many instructions as what was computed of them."""

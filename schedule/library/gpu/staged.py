@@ -203,9 +203,11 @@ class StagedTile:
         """Elements that one copy moves: neighbours in memory, from places that are aligned."""
         o = self.c.operands[self.operand]
         lanes = max(1, Gpu.access_bytes // self.item)
-        if o.pad is not None or not self.in_memory or self.in_memory[-1].stride != 1:
+        if not self.in_memory or self.in_memory[-1].stride != 1:
             return 1
         last = self.in_memory[-1]
+        if o.pad is not None and self._is_in_padding(last):
+            return 1
         if None in o.strides or self.operand in self.plan.gathered and not last.axis:
             return 1
         starts = [s * self.plan.cuts[n].total if last.steps[n] else s for n, s in self._moves]
@@ -214,6 +216,13 @@ class StagedTile:
         while lanes > 1 and any(x % lanes for x in (last.extent, *starts)):
             lanes //= 2
         return lanes
+
+    def _is_in_padding(self, dim: TileDim) -> bool:
+        """Whether neighbours along a dimension may be in the padding one by one."""
+        o = self.c.operands[self.operand]
+        if dim.axis:
+            return any(o.dims[row][dim.source] != 0 for row in o.filled)
+        return any(dim.source <= row <= dim.last for row in o.filled)
 
     @property
     def from_sectors(self) -> bool:

@@ -7,7 +7,7 @@ tried for all values. Where that cannot be done, any two threads may meet.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import lcm, prod
@@ -18,7 +18,7 @@ import numpy as np
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
 from tensorir.arith.exhaustive import values_at
-from tensorir.arith.linear import to_expr
+from tensorir.arith.linear import Linear, to_expr
 from tensorir.arith.regions.iter_map import determines_all
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Var, const, int_value
@@ -137,28 +137,47 @@ class Meetings:
     def lie_apart(
         self, sides: Sequence[Touch], tried: Sequence[Met | None], turn: Mapping[Var, int]
     ) -> bool:
-        """Whether no element of an access that was tried is between the first and the last of the
-        other one, of which there are too many to be tried: those that sums read in one step, in
-        another version of a tile."""
-        first, second = (self.ends(touch, met, turn) for touch, met in zip(sides, tried))
-        if first is None or second is None:
-            return False
-        for met, (low, high) in zip(tried, (second, first)):
-            if met is not None:
-                return not np.any((met.elements >= low) & (met.elements <= high))
-        return first[1] < second[0] or second[1] < first[0]
+        """Whether two accesses touch no element both, one of which has too many iterations to be
+        tried with all that tells who touches what: as those of the sums of one step, which read
+        another version of a tile than the one that is fetched meanwhile."""
+        first, second = (
+            self.elements(touch, turn) if met is None else met.elements
+            for touch, met in zip(sides, tried)
+        )
+        return first is not None and second is not None and not np.isin(first, second).any()
 
-    def ends(
-        self, touch: Touch, met: Met | None, turn: Mapping[Var, int]
-    ) -> tuple[int, int] | None:
-        """The first and the last element that an access may touch in one turn, where known."""
-        if met is not None and len(met.elements):
-            return int(met.elements[0]), int(met.elements[-1])
+    def elements(self, touch: Touch, turn: Mapping[Var, int]) -> Any:
+        """The elements that an access may touch in one turn, whatever its conditions are; None
+        where these are too many. What has no variable in common is tried apart."""
         fixed: dict[Var, Expr] = {var: const(value) for var, value in turn.items()}
         known = self.analyzer.copy()
         known.bind_all(touch.loops)  # where one variable has several loops, this one
-        low, high = known.bounds(known.simplify(substitute(touch.index, fixed)))
-        return None if low is None or high is None else (low, high)
+        form = known.linear(substitute(touch.index, fixed))
+        found: Any = np.array([form.const])
+        for atoms in _in_common(form.terms):
+            places = self.places({atom: form.terms[atom] for atom in atoms}, touch, known)
+            if places is None or found.size * places.size > POINTS:
+                return None
+            found = np.unique(np.add.outer(found, places))
+        return found
+
+    def places(self, terms: Mapping[Expr, int], touch: Touch, known: Analyzer) -> Any:
+        """The values of a part of an index, or all between the least and the largest where there
+        are many iterations; None where these are not known."""
+        sizes = {var: int_value(extent) for var, extent in touch.loops.items()}
+        sizes |= {var: extent for var, (extent, _) in self.threads.items()}
+        own = sorted(frozenset().union(*map(variables, terms)), key=lambda v: v.name)
+        shape = [sizes.get(var) or POINTS + 1 for var in own]
+        if prod(shape) > POINTS:
+            low, high = known.bounds(to_expr(Linear(dict(terms))))
+            if low is None or high is None or high - low >= POINTS:
+                return None
+            return np.arange(low, high + 1)
+        points = dict(zip(own, np.ix_(*map(np.arange, shape))))
+        values: list[Any] = [values_at(atom, points) for atom in terms]
+        if any(value is None for value in values):
+            return None
+        return np.unique(sum(n * value for n, value in zip(terms.values(), values)))
 
     def apart(
         self, earlier: Touch, ages: Mapping[Var, int], later: Touch
@@ -289,6 +308,16 @@ class Touched:
             _grouped(elements[n, ...][keep[n, ...]], first[keep[n, ...]], span)
             for n in range(len(turns))
         ]
+
+
+def _in_common(atoms: Iterable[Expr]) -> list[list[Expr]]:
+    """Atoms of a sum, those that have a variable in common together."""
+    groups: list[list[Expr]] = []
+    for atom in atoms:
+        mine = [g for g in groups if any(variables(atom) & variables(other) for other in g)]
+        groups = [g for g in groups if g not in mine]
+        groups.append([atom, *(other for g in mine for other in g)])
+    return groups
 
 
 def _grouped(elements: Any, first: Any, span: int) -> Met:

@@ -172,16 +172,22 @@ OFTEN = """
 READS = {
     "elements": ("D[t]", "k % 2 * 192 + (p * 32 + q + t) % 192"),
     "vectors": ("D[ramp(t * 4, 1, 4)]", "ramp(k % 2 * 192 + (p * 32 + q + t) % 48 * 4, 1, 4)"),
+    "parts in turns": ("D[t]", "p % 3 * 128 + k % 2 * 64 + (q + t) % 64"),
     "beyond": ("D[t]", "(k % 2 * 192 + (p * 32 + q + t) % 193) % 384"),
 }
 
 
 @pytest.mark.parametrize("read", READS)
 def test_versions_that_are_read_too_often_to_be_tried(read):
-    """The first and the last element that they may be are known: those of the version that is
-    written meanwhile are others, but for what is read beyond."""
+    """All elements that they may be are known: those of the version that is written meanwhile are
+    others, but for what is read beyond, however versions lie beside each other."""
     to, of = READS[read]
     text = FOLDED.replace("ROW", "(n * 64 + t) // 24").replace("COLUMN", "(n * 64 + t) % 24")
+    if read == "parts in turns":
+        place = "(k * 8 + (n * 64 + t) // 24) % 16 * 24 + (n * 64 + t) % 24"
+        at = f"({place}) % 192 // 64 * 128 + ({place}) // 192 * 64 + ({place}) % 64"
+        text = text.replace(f"S[{place}]", f"S[{at}]")
+        assert at in text
     plain = "                D[t] = S[k % 2 * 192 + 191 - t]\n"
     assert plain in text
     func = parse(
