@@ -16,7 +16,7 @@ from autotune.rules.plan import OpenPlan, Values, threads, tried
 from schedule import Schedule, library
 from tensorir import BinOp, Cpu, IterKind, dtype, int_value, walk_exprs, written
 
-OVERLAP = 0.6
+OVERLAP = 0.25
 """Share of the time until a sum can be added to that a term takes: most are for other sums."""
 
 

@@ -88,7 +88,7 @@ def test_defaults(name, threads, cache):
 @pytest.mark.parametrize("dtype, numerics", [("float32", "reassociated"), ("int32", "bitwise")])
 def test_threads_have_sums_of_their_own(dtype, numerics):
     """Which are in another order than those of one thread: not where bits are to be the same."""
-    func = taken("int32", 97, dtype)
+    func = taken("int32", 97, dtype, n=5 * TERMS)
     sch = default_schedule(func, "c -threads=4")
     assert "rfactor" in [step.name for step in sch.trace.instructions]
     assert sch.numerics == numerics
@@ -106,8 +106,8 @@ def test_threads_share_long_rows():
 
 def test_few_elements_are_asked():
     """Two bins in vectors take less than a term after the other; and floats may be infinite."""
-    for func in (counted(bins=2), taken("int32", 1, "float32")):
-        sch = default_schedule(func, "c -threads=1")
+    for func in (counted(bins=4), taken("int32", 1, "float32")):
+        sch = default_schedule(func, "c -threads=1 -vector_bits=512")
         assert "scatter" not in [step.name for step in sch.trace.instructions]
 
 
