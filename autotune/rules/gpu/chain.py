@@ -359,11 +359,11 @@ def _points(
 def _worth_making(
     points: list[dict[str, Any]], rows: InRows, base: Schedule, stages: Sequence[str],
     sums: int, terms: int, gpu: Gpu,
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:  # fmt: skip
-    """The points that formulas cannot tell apart, and the others. They know nothing of rows whose
-    results lie across."""
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[float]]:  # fmt: skip
+    """The points that formulas cannot tell apart, the others, and what the first ones take at
+    least. They know nothing of rows whose results lie across."""
     if any(point["turned"] for point in points):
-        return points, []
+        return points, [], []
     count, bytes_moved = prod(rows.sizes), moved(base, stages)
     drafts = []
     for point in points:
@@ -374,7 +374,7 @@ def _worth_making(
             loops=not alone, **way,
         )  # fmt: skip
         drafts.append(draft if alone else [*draft * sums, draft[0]])
-    return quickest(points, drafts, gpu)[:2]
+    return quickest(points, drafts, gpu)
 
 
 def _plan(
@@ -395,9 +395,9 @@ def _plan(
     likely = _points(rows, sums, ways, terms, warps, gpu)
     if aside:  # which the threads of rows store
         kept, likely = None, [p for p in likely if p["by"] != "thread" and p["parts"] == 1]
-    if kept is not None:
-        likely = [*_turned_points(kept, terms, gpu), *likely]
-    likely, others = _worth_making(likely, rows, base.copy(), stages, len(sums), terms, gpu)
+    across = [] if kept is None else _turned_points(kept, terms, gpu)
+    worth = _worth_making([*across, *likely], rows, base.copy(), stages, len(sums), terms, gpu)
+    likely, others, bounds = worth
     group = Group(order.last)
 
     def chain(
@@ -435,5 +435,5 @@ def _plan(
     return ChainPlan(
         "chain", group, gpu, base.copy(), chain, options,
         likely, "reassociated", stages, close=CLOSE,
-        otherwise=[*others, {**(others or likely)[-1], "keep": "nothing"}],
+        otherwise=[*others, {**(others or likely)[-1], "keep": "nothing"}], bounds=bounds,
     )  # fmt: skip

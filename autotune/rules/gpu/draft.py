@@ -30,10 +30,13 @@ APART = 1.25
 SURE = 1.75
 """Times that memory takes as long as all else of a draft from which on it is what binds."""
 
-WARP_WAITS, BLOCK_WAITS, THREAD_WAITS = 2.5, 11.0, 2.0
-"""How often threads of a warp, or of a block, wait for each other to add up what they have, and
-those that have a row each for what they copy together."""
+WARP_WAITS, BLOCK_WAITS, THREAD_WAITS = 2.5, 1.0, 2.0
+"""How often threads of a warp wait for each other to add up what they have; those of up to NEAR
+warps besides, and once more each time that there are twice as many; and those that have a row each
+for what they copy together."""
 
+NEAR = 8
+"""How many warps add up what they have as fast as two do."""
 
 WRITTEN_OUT = 64
 """Elements of a thread up to which all of its loads are under way at once."""
@@ -76,16 +79,18 @@ def in_rows(
     from autotune.gpu.waits import UNROLLED
     from autotune.gpu.work import Work
 
+    among = BLOCK_WAITS * max(1, (warps // NEAR).bit_length()) if warps > 1 else 0.0
     ways = {
-        "warp": (warps, gpu.warp, WARP_WAITS), "lanes": (gpu.warp, warps, BLOCK_WAITS),
+        "warp": (warps, gpu.warp, WARP_WAITS * sums), "lanes": (gpu.warp, warps, among * sums),
         "thread": (gpu.warp * warps, 1, THREAD_WAITS),
     }  # fmt: skip
-    at_once, share, waits = ways.get(by, (1, gpu.warp * warps, BLOCK_WAITS))
+    block = 1, gpu.warp * warps, (WARP_WAITS + among) * sums
+    at_once, share, waits = ways.get(by, block)
     each = ceil(terms / (share * parts))
     rounds = 1 if each <= WRITTEN_OUT and not loops else ceil(each / (piece or UNROLLED))
     first = Work(
         ceil(rows / (at_once * turns)) * parts, gpu.warp * warps, bytes=bytes_moved,
-        rounds=turns * rounds, waits=turns * sums * waits,
+        rounds=turns * rounds, waits=turns * waits * (terms > 1),
     )  # fmt: skip
     return [first] if parts == 1 else [first, Work(1, gpu.warp)]
 
