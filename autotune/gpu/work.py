@@ -86,7 +86,8 @@ class Work:
         l2       sectors at the rate of the cache that all share
         access   requests, sectors and wavefronts of the busiest multiprocessor
         issue, float32, float64, special
-                 instructions of the busiest multiprocessor
+                 instructions of the busiest multiprocessor, parts of which are idle where it has
+                 less than a warp for each
         latency  loads and waits of one block after the other, as many blocks at once as fit
         """
         arch = architecture_of(gpu)
@@ -98,6 +99,8 @@ class Work:
         busiest = max(1.0, -(-self.blocks // card.sms) if self.blocks < 4 * card.sms * fit
                       else self.blocks / card.sms) / self.blocks  # fmt: skip
         waves = max(1, -(-self.blocks // (card.sms * fit)))
+        there = self.warps * min(fit, max(1.0, -(-self.blocks // card.sms)))
+        computing = busiest * max(1.0, arch.partitions / there)
         running = min(card.sms, self.blocks)
         instructions = self.requests + self.touches + self.operations
         access = max(self.requests, self.sectors * Gpu.sector_bytes / arch.l1_bytes)
@@ -105,10 +108,10 @@ class Work:
             "memory": self.bytes * card.clock / card.bandwidth,
             "l2": self.sectors * Gpu.sector_bytes / (arch.l2_bytes * running),
             "access": (access + self.wavefronts) * busiest,
-            "issue": instructions / arch.partitions * busiest,
-            "float32": self.float32 * WARP / arch.fp32_lanes * busiest,
-            "float64": self.float64 * WARP / arch.fp64_lanes * busiest,
-            "special": self.special * WARP / arch.special_lanes * busiest,
+            "issue": instructions / arch.partitions * computing,
+            "float32": self.float32 * WARP / arch.fp32_lanes * computing,
+            "float64": self.float64 * WARP / arch.fp64_lanes * computing,
+            "special": self.special * WARP / arch.special_lanes * computing,
             "latency": waves * (self.rounds * arch.latency + self.waits * arch.wait),
         }
 
@@ -116,6 +119,12 @@ class Work:
     def operations(self) -> float:
         """Instructions that compute, of warps."""
         return self.float32 + self.float64 + self.special + self.other
+
+    @property
+    def share_of_floats(self) -> float:
+        """The share of all instructions that add and multiply floats."""
+        floats = self.float32 + self.float64
+        return floats / max(1.0, self.requests + self.touches + self.operations)
 
     def limit(self, gpu: Gpu) -> str:
         """What binds: the name in `cycles_by_limit` that takes longest."""

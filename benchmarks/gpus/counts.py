@@ -53,6 +53,8 @@ class Counted:
     conflicts     wavefronts over those without conflicts, of the worst kernel
     registers     of the kernel that has most; `spills` None where no compiler was asked
     occupancy     of the kernel that takes longest by the estimate, and what binds it
+    adds          the share of the instructions of that kernel that are operations on floats, a
+                  product with what it is added to in one: what a product is asked for
     us            of a call, by the estimate
     default_ms    to make the schedule, CPU time, and `compile_ms` for NVRTC to compile a kernel of
                   it, on average; None where it is not there
@@ -71,6 +73,7 @@ class Counted:
     registers: int
     spills: bool | None
     occupancy: float
+    adds: float
     limit: str
     us: float
     default_ms: float
@@ -111,6 +114,7 @@ def count(row: Row) -> Counted:
         max(k.work.registers for k in found.kernels),
         None if None in spills else any(spills),
         last.work.occupancy(gpu),
+        last.work.share_of_floats,
         last.work.limit(gpu),
         1e6 * found.seconds,
         1e3 * seconds,
@@ -225,7 +229,8 @@ def _misses(
         yield f"estimated {estimated.moved:.2f}, counted {small.moved:.2f} on the emulator"
 
 
-HEADER = ("row", "rules", "transactions", "conflicts", "registers", "occupancy", "binds", "figures")
+HEADER = ("row", "rules", "transactions", "conflicts", "registers", "occupancy", "adds", "binds",
+          "figures")  # fmt: skip
 
 
 def cells(counted: Counted) -> tuple[str, ...]:
@@ -237,7 +242,7 @@ def cells(counted: Counted) -> tuple[str, ...]:
     return (
         counted.name, counted.plans, f"{counted.transactions:.2f}{of}", f"{counted.conflicts:.2f}",
         f"{counted.registers}{', spills' if counted.spills else ''}", f"{counted.occupancy:.0%}",
-        counted.limit, figures,
+        f"{counted.adds:.0%}" if counted.family == PRODUCT.name else "", counted.limit, figures,
     )  # fmt: skip
 
 

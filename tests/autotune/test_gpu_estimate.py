@@ -195,6 +195,18 @@ def test_what_binds():
     assert replace(MEMORY, blocks=0).cycles_by_limit(H200) == {"latency": 0.0}
 
 
+@pytest.mark.parametrize(("threads", "blocks", "idle"), [
+    (128, 132, 1), (64, 132, 2), (32, 132, 4), (32, 264, 2), (32, 528, 1), (32, 1e5, 1),
+])  # fmt: skip
+def test_parts_of_a_multiprocessor_without_a_warp_are_idle(threads, blocks, idle):
+    """Each computes for warps of its own: one block of a warp leaves three of four without any."""
+    work = Work(blocks=blocks, threads=threads, float32=1e9, special=1e7)
+    found = work.cycles_by_limit(H200)
+    even = replace(work, threads=128).cycles_by_limit(H200)
+    for unit in ("issue", "float32", "special"):
+        assert found[unit] == pytest.approx(idle * even[unit]), unit
+
+
 def test_a_copy_takes_as_long_as_its_bytes():
     """4 GB at 4.8 TB/s, and a launch."""
     seconds = cycles([MEMORY], H200) / (ARCHITECTURES["sm_90a"].card.clock * 1e9)
