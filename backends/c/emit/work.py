@@ -62,4 +62,5 @@ def _most(extent: Expr, sizes: Collection[Var]) -> Expr | None:
         return extent
     if not isinstance(extent, BinOp) or extent.op != "min":
         return None
-    return _most(extent.a, sizes) or _most(extent.b, sizes)
+    found = _most(extent.a, sizes)  # which has no truth where a size is in it
+    return _most(extent.b, sizes) if found is None else found

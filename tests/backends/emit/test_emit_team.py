@@ -206,15 +206,17 @@ def test_work_is_counted_in_operations():
     assert work_of(triangle.body, ()) is None, "it depends on a loop"
 
 
-def test_pieces_of_an_axis_have_the_work_of_whole_ones():
-    """So it is known where the last one ends at a size."""
+@pytest.mark.parametrize("piece", ["16", "((n + 1) // 2)", "(n * m)"])
+def test_pieces_of_an_axis_have_the_work_of_whole_ones(piece):
+    """So it is known where the last one ends at a size; how long they are may depend on it too."""
     parts = parse(
-        "@prim_func\ndef f(B: f32[n]):\n    for i in range((n + 15) // 16):\n"
-        "        for j in range(min(16, n - i * 16)):\n            B[i * 16 + j] = 1.0\n"
+        f"@prim_func\ndef f(B: f32[n], m: i64 >= 0):\n    for i in range(n):\n"
+        f"        for j in range(min({piece}, n - i * {piece})):\n"
+        f"            B[i * {piece} + j] = 1.0\n"
     )
     work = work_of(parts.body, parts.size_vars)
     assert work is not None
-    assert {*variables(work)} == {*parts.size_vars}
+    assert {*variables(work)} == {v for v in parts.size_vars if v.name in f"n {piece}"}
 
 
 COPIES = """
