@@ -1,13 +1,19 @@
-"""The index of one nest of a program: where its loops and blocks are, and what is said of it.
+"""The index of the nests of a program: where loops and blocks are, and what is said of each nest,
+and of all together.
 
-Most steps leave most nests as they are, so that what was found of these is found again.
+Most steps change one nest. What was found of the others is found again, and what was said of the
+program before is brought up to date: in a deep network a step costs as much as in one layer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
+from itertools import chain, count, islice
+from operator import is_
+from threading import get_ident
 from types import NoneType
+from typing import Any
 
 from tensorir import (
     Block,
@@ -16,9 +22,11 @@ from tensorir import (
     For,
     ForKind,
     Let,
+    PrimFunc,
     Seq,
     Stmt,
     Store,
+    Var,
     child_stmts,
     map_children,
     read,
@@ -98,28 +106,130 @@ class Nest:
         return made, used
 
     @cached_property
+    def buffers(self) -> frozenset[Buffer]:
+        """What its blocks read or write."""
+        return frozenset().union(*self.uses)
+
+    @cached_property
     def variables(self) -> frozenset[str]:
         """The names of those that its blocks define."""
         return frozenset[str]().union(*map(own_names, self.blocks.values()))
 
 
-def together(nests: Iterable[Nest]) -> Uses:
-    """The uses of several nests."""
-    known: Uses = ({}, {})
-    for nest in nests:
-        for names, found in zip(known, nest.uses):
-            for buffer, blocks in found.items():
-                names[buffer] = names[buffer] + blocks if buffer in names else blocks
-    return known
+class RootIndex:
+    """The nests of a program in order, `every` one, and what they say together.
+
+    `before` is that of a program of which this one was made. All that are made of each other share
+    what they know, each thread for itself, which is that of the one that was asked last.
+    """
+
+    def __init__(self, stmts: Sequence[Stmt], before: RootIndex | None = None) -> None:
+        self.stmts = stmts
+        self._known: dict[tuple[str, int], tuple[RootIndex, dict[Any, Any]]] = {}
+        if before is None:
+            self.every = list(map(nest_of, stmts))
+            return
+        self.follow(before)
+        begin, end = alike(stmts, before.stmts)
+        last, known = len(stmts) - end, before.every
+        self.every = [*known[:begin], *map(nest_of, stmts[begin:last]), *known[len(known) - end :]]
+
+    def follow(self, before: RootIndex) -> None:
+        """Share what is known of the program that this one was made of."""
+        self._known = before._known
+
+    def counts(self, of: str) -> Mapping[Any, int]:
+        """How many nests have each of their `of`: names of loops, blocks or variables, or kinds.
+        Not to be kept: it becomes that of the next program that is asked."""
+        found, gone, made = self._begun(of)
+        for nests, step in ((made, 1), (gone, -1)):
+            for name in chain.from_iterable([getattr(nest, of) for nest in nests]):
+                left = found.get(name, 0) + step
+                if left:
+                    found[name] = left
+                else:
+                    del found[name]
+        return self._kept(of, found)
+
+    def users(self, buffers: Iterable[Buffer]) -> list[Nest]:
+        """The nests that use some buffers, in program order."""
+        found, gone, made = self._begun("uses")
+        for nest in gone:
+            for buffer in nest.buffers:
+                del found[buffer][nest]
+        for nest in made:
+            for buffer in nest.buffers:
+                found.setdefault(buffer, {})[nest] = None
+        self._kept("uses", found)
+        nests = {*chain.from_iterable([found.get(buffer, ()) for buffer in buffers])}
+        return sorted(nests, key=self.places.__getitem__) if len(nests) > 1 else [*nests]
+
+    def uses(self, buffer: Buffer) -> tuple[list[str], list[str]]:
+        """The blocks that write a buffer, and those that read it, in program order."""
+        used = [nest.uses for nest in self.users((buffer,))]
+        made, read = ([name for use in used for name in use[n].get(buffer, ())] for n in (0, 1))
+        return made, read
+
+    @cached_property
+    def places(self) -> Mapping[Nest, int]:
+        """Where in the program each nest is."""
+        return dict(zip(self.every, count()))
+
+    def beside(self, other: RootIndex) -> list[Nest]:
+        """The nests that are not those of another program, in program order."""
+        begin, end = alike(self.every, other.every)
+        kept = {*other.every[begin : len(other.every) - end]}
+        return [nest for nest in self.every[begin : len(self.every) - end] if nest not in kept]
+
+    def _begun(self, key: str) -> tuple[dict[Any, Any], list[Nest], list[Nest]]:
+        """What is known by a key, for the caller to bring up to date and to keep: nests that are
+        gone, and those that are new. Whoever is interrupted in between knows nothing any more."""
+        last, found = self._known.pop((key, get_ident()), (None, {}))
+        if last is self:
+            return found, [], []
+        return found, last.beside(self) if last else [], self.beside(last) if last else self.every
+
+    def _kept(self, key: str, found: dict[Any, Any]) -> dict[Any, Any]:
+        self._known[key, get_ident()] = self, found
+        return found
 
 
-def nests_beside(nests: Sequence[Nest], others: Sequence[Nest]) -> list[Nest]:
-    """Those of some nests that are not others: most steps change one, and leave those before it."""
-    begin, end = 0, min(len(nests), len(others))
-    while begin < end and nests[begin] is others[begin]:
-        begin += 1
-    kept = {nest.stmt for nest in others[begin:]}
-    return [nest for nest in nests[begin:] if nest.stmt not in kept]
+class Names:
+    """Names that are taken: those `of` the nests of a program, `others`, and what is added."""
+
+    def __init__(self, index: RootIndex, of: Sequence[str], *others: Container[str]) -> None:
+        self._index, self._of, self._others = index, of, others
+        self._added: set[str] = set()
+
+    def now(self) -> list[Container[str]]:
+        """Where names are looked for, until the next program is asked."""
+        return [self._added, *self._others, *map(self._index.counts, self._of)]
+
+    def beside(self, names: Container[str]) -> Names:
+        """These, and others."""
+        return Names(self._index, self._of, *self._others, self._added, names)
+
+    def add(self, name: str) -> None:
+        """Take one more."""
+        self._added.add(name)
+
+
+def declared(func: PrimFunc) -> frozenset[str]:
+    """The names of numbers and buffers of a program."""
+    return _names_of(func.free_vars, func.params, func.buffers)
+
+
+@lru_cache(maxsize=16)
+def _names_of(*declared: tuple[Var | Buffer, ...]) -> frozenset[str]:
+    return frozenset([each.name for some in declared for each in some])
+
+
+def alike(one: Sequence[object], other: Sequence[object]) -> tuple[int, int]:
+    """How many elements of two lists are the same at the beginning, and how many at the end."""
+    begin = [*map(is_, one, other), False].index(False)
+    rest = min(len(one), len(other)) - begin
+    backwards = map(is_, reversed(one[begin:]), reversed(other[begin:]))
+    return begin, [*islice(backwards, rest), False].index(False)
 
 
 def find_nest(nests: Sequence[Nest], places: dict[str, int], name: str, blocks: bool) -> int | None:

@@ -6,11 +6,13 @@ and a copy of a schedule costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
+from itertools import count
+from operator import attrgetter
 from typing import Any
 
 from schedule.errors import Illegal
-from schedule.nest_index import Nest, Uses, find_nest, nest_of, nests_beside, together, with_child
+from schedule.nest_index import Names, Nest, RootIndex, declared, find_nest, with_child
 from tensorir import (
     Analyzer,
     Block,
@@ -53,30 +55,32 @@ class State:
     `concluded` is for what others find out about it, by what they asked.
     """
 
-    __slots__ = ("_nests", "_places", "_root", "concluded", "func")
+    __slots__ = ("_index", "_nests", "_places", "_root", "concluded", "func")
 
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: PrimFunc, before: State | None = None) -> None:
         self.func = func
         self.concluded: dict[object, Any] = {}
         self._places: dict[str, int] = {}
         body = func.body
         self._root = (body,) if isinstance(body, Seq) else ()
-        self._nests = [nest_of(s) for s in (body.stmts if isinstance(body, Seq) else (body,))]
+        stmts = body.stmts if isinstance(body, Seq) else (body,)
+        self._index: RootIndex = RootIndex(stmts, None if before is None else before._index)
+        self._nests = self._index.every
 
     @property
-    def kinds(self) -> frozenset[ForKind]:
-        """Those of loops, other than serial."""
-        return frozenset().union(*[nest.kinds for nest in self._nests])
+    def kinds(self) -> Container[ForKind]:
+        """Those of loops, other than serial; not to be kept."""
+        return self._index.counts("kinds")
 
     @property
     def has_nested_blocks(self) -> bool:
         """Whether a block is inside of another one."""
-        return any([nest.has_nested_blocks for nest in self._nests])
+        return any(map(_HAS_NESTED_BLOCKS, self._nests))
 
     @property
     def has_externs(self) -> bool:
         """Whether a block calls an extern function."""
-        return any([nest.has_externs for nest in self._nests])
+        return any(map(_HAS_EXTERNS, self._nests))
 
     def _holder(self, name: str, blocks: bool = False) -> Nest | None:
         """The nest with a loop, or a block, of that name: looked for from where it was last."""
@@ -86,19 +90,21 @@ class State:
     def made_of(self, before: "State") -> None:
         """Know that a step made this state of another one: most names are where they were."""
         self._places = before._places
+        self._index.follow(before._index)
 
     def place(self, name: str) -> tuple[int, int]:
         """Where a block is: numbers that are in the order of the program."""
-        self.block_path(name)  # which refuses other names, and finds this one
+        self.block(name)  # which refuses other names, and finds this one
         at = self._places[name]
         return at, list(self._nests[at].blocks).index(name)
 
-    def uses(self) -> Uses:
-        """The blocks that write each buffer, and those that read it, in program order."""
-        if together not in self.concluded:
-            self.concluded[together] = together(self._nests)
-        known: Uses = self.concluded[together]
-        return known
+    def uses(self, buffer: Buffer) -> tuple[list[str], list[str]]:
+        """The blocks that write a buffer, and those that read it, in program order."""
+        return self._index.uses(buffer)
+
+    def users(self, buffers: Iterable[Buffer]) -> list[Nest]:
+        """The nests at the root that use some buffers."""
+        return self._index.users(buffers)
 
     def _loop_path(self, name: str) -> tuple[Stmt, ...] | None:
         """The statements from the root down to a loop, itself included."""
@@ -151,7 +157,7 @@ class State:
 
     def nests_beside(self, other: "State") -> list[Nest]:
         """The nests at the root that are not those of another state, in program order."""
-        return nests_beside(self._nests, other._nests)
+        return self._index.beside(other._index)
 
     def block_path(self, name: str) -> tuple[Stmt, ...]:
         """The statements from the root down to a block; refuses a name that is no block."""
@@ -192,24 +198,22 @@ class State:
         for depth in range(len(path) - 1, 0, -1):
             node = with_child(path[depth - 1], path[depth], node)
         body = Seq(()) if node is None else node
-        return State(replace_func(self.func, body=body))
+        return State(replace_func(self.func, body=body), self)
 
-    def names_in_scope(self) -> set[str]:
+    def names_in_scope(self) -> Names:
         """Names that variables of new blocks may not have: of loops, numbers and buffers.
 
         Variables of other blocks are out of their scope.
         """
-        func = self.func
-        own = {*[v.name for v in func.free_vars], *[b.name for b in (*func.params, *func.buffers)]}
-        return own.union(*[nest.loops for nest in self._nests])
+        return self._names("loops")
 
-    def taken_names(self) -> set[str]:
+    def _names(self, *of: str) -> Names:
+        return Names(self._index, of, declared(self.func))
+
+    def taken_names(self) -> Names:
         """Names that new loops may not have: those in scope, those of variables of all blocks, so
         that each may come to stand in every loop, and those of blocks, which are handles too."""
-        names = self.names_in_scope()
-        for nest in self._nests:
-            names.update(nest.variables, nest.blocks)
-        return names
+        return self._names("loops", "variables", "blocks")
 
     def fresh_loop(self, *hints: str) -> str:
         """A name for a loop."""
@@ -221,12 +225,15 @@ class State:
 
     def fresh_block(self, *hints: str) -> str:
         """A name for a block, which may be that of a buffer."""
-        return fresh({*self.block_names(), *self.loop_names()}, hints)
+        return fresh(self.handles(), hints)
+
+    def handles(self) -> Names:
+        """Names of blocks and loops."""
+        return Names(self._index, ("blocks", "loops"))
 
     def fresh_buffer(self, hint: str, beside: Iterable[str] = ()) -> str:
         """A name for a buffer that comes with others; it may be that of a block."""
-        variables = [nest.variables for nest in self._nests]
-        return fresh(self.names_in_scope().union(*variables, beside), (hint,))
+        return fresh(self._names("loops", "variables").beside({*beside}), (hint,))
 
     def analyzer(self, loops: Iterable[For] = ()) -> Analyzer:
         """Knows that sizes are at least 0 and the ranges of `loops`.
@@ -237,17 +244,17 @@ class State:
         return analyzer_of(self.func.size_ranges, extents(loops))
 
 
-def fresh(taken: Iterable[str], hints: Iterable[str]) -> str:
+_HAS_NESTED_BLOCKS, _HAS_EXTERNS = attrgetter("has_nested_blocks"), attrgetter("has_externs")
+
+
+def fresh(taken: Names | Container[str], hints: Iterable[str]) -> str:
     """The first hint that is free, else the last one with the smallest free number."""
-    used = taken if isinstance(taken, (set, dict)) else set(taken)
-    last = ""
+    parts, last = taken.now() if isinstance(taken, Names) else [taken], ""
     for last in hints:
-        if last not in used:
+        if not any([last in part for part in parts]):
             return last
-    number = 1
-    while f"{last}_{number}" in used:
-        number += 1
-    return f"{last}_{number}"
+    numbered = (f"{last}_{number}" for number in count(1))
+    return next(name for name in numbered if not any([name in part for part in parts]))
 
 
 def replace_func(func: PrimFunc, **changes: object) -> PrimFunc:

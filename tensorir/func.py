@@ -11,10 +11,10 @@ from tensorir import dtype as dt
 from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
 from tensorir.expr import Expr, Var
-from tensorir.parts import touched
+from tensorir.parts import written_in
 from tensorir.scalars import Scalar, SizeRanges, divisors, in_call_order
 from tensorir.stmt import Stmt
-from tensorir.visit import walk, walk_exprs
+from tensorir.visit import walk_exprs
 
 DECLARED = "inout"
 """The attribute of a function that names its in-out parameters: attrs({"inout": ["C"]})."""
@@ -65,7 +65,7 @@ class PrimFunc:
     @property
     def outputs(self) -> tuple[Buffer, ...]:
         """The parameters that the program writes, in call order."""
-        written = {b for stmt in walk(self.body) for b, _, is_write in touched(stmt) if is_write}
+        written = written_in(self.body)
         return tuple(p for p in self.params if p in written)
 
     @property

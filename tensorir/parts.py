@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Load, Var
-from tensorir.stmt import Alloc, Exchange, Extern, Part, Prefetch, Stmt, Store, replace
+from tensorir.stmt import Alloc, Exchange, Extern, Part, Prefetch, Seq, Stmt, Store, replace
 from tensorir.visit import (
     child_stmts,
     loads,
@@ -15,6 +16,7 @@ from tensorir.visit import (
     map_own_exprs,
     map_parts,
     stmt_exprs,
+    walk,
 )
 
 Touch = tuple[Buffer, tuple[Expr, ...], bool]
@@ -51,6 +53,25 @@ def buffers_in(stmt: Stmt) -> frozenset[Buffer]:
             found = inside if found <= inside else found | inside
     object.__setattr__(stmt, "_buffers", found)
     return found
+
+
+@lru_cache(maxsize=8)
+def users_in(body: Stmt) -> Mapping[Buffer, Sequence[Stmt]]:
+    """The nests at the root of a program that use each buffer, in its order; not to change."""
+    found: dict[Buffer, list[Stmt]] = {}
+    for nest in body.stmts if isinstance(body, Seq) else (body,):
+        for buffer in buffers_in(nest):
+            found.setdefault(buffer, []).append(nest)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def written_in(stmt: Stmt) -> frozenset[Buffer]:
+    """The buffers that a statement or one inside of it writes; those of nests at the root are found
+    once, as most steps leave these as they are."""
+    if isinstance(stmt, Seq):
+        return frozenset().union(*map(written_in, stmt.stmts))
+    return frozenset([b for s in walk(stmt) for b, _, is_write in touched(s) if is_write])
 
 
 def replace_buffers(stmt: Stmt, buffers: Mapping[Buffer, Buffer]) -> Stmt:

@@ -26,6 +26,9 @@ from tensorir import (
 NOWHERE: Mapping[Var, Expr] = MappingProxyType({})
 """The places of a stage that is needed elsewhere too, or does not store at its variables."""
 
+MOST_STAGES = 48
+"""Stages that go along with one: of a deep network more are not looked at."""
+
 
 class Follower(NamedTuple):
     """A stage, and where its elements are needed.
@@ -70,7 +73,7 @@ class _Search:
         for name in pending:  # a stage is ready with the last of those that use it
             for maker in map(str, () if self.ends(name) else self.sch.get_producers(name)):
                 users = [str(u) for u in self.sch.get_consumers(maker) if u not in self.aside]
-                outside = among is not None and maker not in among
+                outside = among is not None and maker not in among or len(self.found) == MOST_STAGES
                 if maker in self.found or outside or place(maker) > end:
                     continue
                 if users and all(user in self.found for user in users):
@@ -106,9 +109,8 @@ class _Search:
                 *(variables(e) & common for e in at if variables(place).isdisjoint(common))
             )
         values = list(places.values())
-        kept = {v for v in common if int_value(self.extents[v]) == 1}
-        others = common - kept
-        kept |= {v for v in others if determines(values, v, self.extents, self.analyzer)}
+        one = (v for v in common if int_value(self.extents[v]) == 1)
+        kept = {*one, *(v for v in common if determines(values, v, self.extents, self.analyzer))}
         return Follower(name, places, frozenset(kept), frozenset(moving))
 
     def ends(self, name: str) -> bool:
@@ -133,11 +135,9 @@ class _Search:
         if apart and apart > 0:
             for var, step in shared.items():
                 base = base + var * (step or 0)
-            for e in at:
-                low, high = self.analyzer.bounds(self.analyzer.simplify(e - base))
-                if low is None or high is None or low < 0 or high >= apart:
-                    apart = 0
-                    break
+            ranges = [self.analyzer.bounds(self.analyzer.simplify(e - base)) for e in at]
+            if any(a is None or b is None or a < 0 or b >= apart for a, b in ranges):
+                apart = 0
         extent = const(apart) if apart > 0 else it.extent
         self.extents[free] = extent
         self.analyzer.bind(free, extent)

@@ -48,7 +48,6 @@ __all__ = [
 ]
 
 
-
 def read_by_others(block: Block) -> tuple[Buffer, ...]:
     """The buffers that `block` loads, apart from those it also stores to."""
     own = set(written(block))
@@ -61,25 +60,23 @@ def all_blocks(state: State) -> list[Block]:
 
 def writers(state: State, buffer: Buffer) -> list[str]:
     """The blocks that store to `buffer`, in program order."""
-    return list(state.uses()[0].get(buffer, ()))
+    return state.uses(buffer)[0]
 
 
 def readers(state: State, buffer: Buffer) -> list[str]:
     """The blocks that load from `buffer` without also storing to it, in program order."""
-    own = writers(state, buffer)
-    return [name for name in state.uses()[1].get(buffer, ()) if name not in own]
+    own, read = state.uses(buffer)
+    return [name for name in read if name not in own]
 
 
 def producers(state: State, block: str) -> list[str]:
     """The blocks that write what `block` reads."""
-    made, _ = state.uses()
-    return _others(state, block, [made.get(b, ()) for b in read_by_others(state.block(block))])
+    return _others(state, block, [state.uses(b)[0] for b in read_by_others(state.block(block))])
 
 
 def consumers(state: State, block: str) -> list[str]:
     """The blocks that read what `block` writes."""
-    _, used = state.uses()
-    return _others(state, block, [used.get(b, ()) for b in written(state.block(block))])
+    return _others(state, block, [state.uses(b)[1] for b in written(state.block(block))])
 
 
 def needed(state: State, block: str) -> set[str]:

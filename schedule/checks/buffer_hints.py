@@ -18,7 +18,7 @@ def add_hint(state: State, key: str, buffer: str, where: str) -> State:
     known = list(state.func.attrs.get(key, ()))
     require(buffer not in known, where, f"{buffer!r} is marked {key} already")
     attrs = {**state.func.attrs, key: sorted([*known, buffer])}
-    return State(replace_func(state.func, attrs=attrs))
+    return State(replace_func(state.func, attrs=attrs), state)
 
 
 def require_unmarked(state: State, buffer: Buffer, where: str, step: str) -> None:
@@ -33,8 +33,8 @@ def require_unmarked(state: State, buffer: Buffer, where: str, step: str) -> Non
 
 def without_lost(before: State, after: State) -> State:
     """`after` without hints for buffers that a step removed: others may get their names."""
-    attrs = after.func.attrs
-    lost = {b.name for b in before.func.buffers} - {b.name for b in after.func.buffers}
+    attrs, old, new = after.func.attrs, {*before.func.buffers}, {*after.func.buffers}
+    lost = {b.name for b in old - new} - {b.name for b in new - old}
     if not lost:
         return after
     stale = [key for key in KEYS if lost.intersection(attrs.get(key, ()))]
@@ -46,4 +46,4 @@ def without_lost(before: State, after: State) -> State:
         left = [name for name in marked if name not in lost]
         if left:
             kept[key] = {name: marked[name] for name in left} if isinstance(marked, dict) else left
-    return State(replace_func(after.func, attrs=kept))
+    return State(replace_func(after.func, attrs=kept), after)

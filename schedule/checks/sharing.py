@@ -7,18 +7,13 @@ the loop beside itself: then all threads share one memory, and must touch elemen
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
-from itertools import chain
+from collections.abc import Iterable, Iterator
 
 from schedule.analysis.uses import accesses, blocks_below, read, written
 from schedule.checks.changed import Changed
 from schedule.errors import Illegal
 from schedule.state import State, extents, loops_below
-from tensorir import Block, Buffer, For, ForKind, conflict, outliving
-
-STATES = 16
-"""States of which the answer is kept: what one step leaves is what the next one begins with."""
+from tensorir import Buffer, For, ForKind, conflict, outliving
 
 
 def sharing_conflict(changed: Changed) -> Illegal | None:
@@ -29,8 +24,9 @@ def sharing_conflict(changed: Changed) -> Illegal | None:
     after = changed.after
     if ForKind.PARALLEL not in after.kinds or _uses_stay(changed):
         return None
-    known = {(loop.name, buffer.name) for loop, buffer in _shared(changed.before)}
-    for loop, buffer in _shared(after):
+    near = {buffer for nest in (*changed.taken, *changed.made) for buffer in nest.buffers}
+    known = {(loop.name, buffer.name) for loop, buffer in _shared(changed.before, near)}
+    for loop, buffer in _shared(after, near):
         if (loop.name, buffer.name) in known:
             continue
         found = [a for b in blocks_below(loop) for a in accesses(b) if a.buffer is buffer]
@@ -57,21 +53,14 @@ def _uses_stay(changed: Changed) -> bool:
     return mine == theirs
 
 
-@lru_cache(maxsize=STATES)
-def _shared(state: State) -> tuple[tuple[For, Buffer], ...]:
-    """The parallel loops, each with the intermediates that are written in it and used elsewhere."""
-    return tuple(_found(state))
-
-
-def _found(state: State) -> Iterator[tuple[For, Buffer]]:
-    users: dict[Buffer, dict[Block, None]] = {buffer: {} for buffer in state.func.buffers}
-    for block in blocks_below(state.func.body):
-        for buffer in {*read(block), *written(block)} & users.keys():
-            users[buffer][block] = None
-    for loop in state.loops():
-        if loop.kind is ForKind.PARALLEL:
+def _shared(state: State, near: Iterable[Buffer]) -> Iterator[tuple[For, Buffer]]:
+    """The parallel loops of nests that use what is `near`, each with the intermediates that are
+    written in it and used elsewhere: of others, what they share is as it was."""
+    made_here = {*state.func.buffers}
+    for nest in state.users(near):
+        for loop in [each for each in nest.loops.values() if each.kind is ForKind.PARALLEL]:
             below = blocks_below(loop)
-            near = [users.get(buffer, ()) for block in below for buffer in written(block)]
-            for buffer in outliving(below, dict.fromkeys(chain(*near))):
-                if buffer in users:
-                    yield loop, buffer
+            wanted = made_here.intersection([b for block in below for b in written(block)])
+            blocks = [block for user in state.users(wanted) for block in blocks_below(user.stmt)]
+            users = [b for b in blocks if not wanted.isdisjoint((*read(b), *written(b)))]
+            yield from [(loop, b) for b in outliving(below, users) if b in wanted]

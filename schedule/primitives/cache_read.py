@@ -67,7 +67,7 @@ def cache_read(
     for user in users:
         redirected = replace_buffers(changed.block(user), {source: copy})
         changed = changed.replace(changed.block_path(user), redirected)
-    changed = State(add_buffers(changed.func, copy))
+    changed = State(add_buffers(changed.func, copy), changed)
     copying = copy_nest(changed, copier, source, copy)
     nests = [top_statement(state, user) for user in users]
     near = [w for w in writers(state, source) if top_statement(state, w) in nests]

@@ -82,9 +82,7 @@ def cache_write(
     return placed, BlockRef(copier)
 
 
-def _require_readers(
-    state: State, node: Block, target: Buffer, consumers: Sequence[str]
-) -> None:
+def _require_readers(state: State, node: Block, target: Buffer, consumers: Sequence[str]) -> None:
     order = [each.name for each in all_blocks(state)]
     later = order[order.index(node.name) + 1 :]
     for user in consumers:
@@ -100,4 +98,4 @@ def _redirected(state: State, blocks: Sequence[str], target: Buffer, copy: Buffe
         body = replace_buffers(node.body, {target: copy})
         init = None if node.init is None else replace_buffers(node.init, {target: copy})
         state = state.replace(state.block_path(name), replace(node, body=body, init=init))
-    return State(add_buffers(state.func, copy))
+    return State(add_buffers(state.func, copy), state)

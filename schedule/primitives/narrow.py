@@ -91,7 +91,7 @@ def narrow(state: State, block: str) -> tuple[State, None]:
 
     body = visit(state.replace(place, nest(loops, bound)).func.body)
     buffers = tuple(new if b is old else b for b in state.func.buffers)
-    after = State(replace_func(state.func, body=body, buffers=buffers))
+    after = State(replace_func(state.func, body=body, buffers=buffers), state)
     return require_verified(state, after, block, "the part that is read"), None
 
 

@@ -191,7 +191,7 @@ class _Padding:
         grown = [v if isinstance(v, Var) and v in self.grown else None for v in indices]
         shape = tuple(size if v is None else self.sizes[v] for v, size in zip(grown, like.shape))
         made = Buffer(self.state.fresh_buffer(f"{like.name}_pad"), shape, like.dtype)
-        self.state = State(add_buffers(self.state.func, made))
+        self.state = State(add_buffers(self.state.func, made), self.state)
         return made
 
     def padded(self, load: Load, made: list[BlockRef]) -> Load:

@@ -112,7 +112,7 @@ class _Names:
 
     def __init__(self, state: State) -> None:
         self.loops = state.taken_names()
-        self.blocks = {*state.block_names(), *state.loop_names()}
+        self.blocks = state.handles()
 
     def loop(self, hint: str) -> str:
         return self._new(fresh(self.loops, (hint,)))

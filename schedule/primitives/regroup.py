@@ -83,7 +83,7 @@ def with_value(state: State, block: str, value: Expr, of: str) -> State:
     if not dtype.is_float(dtype.element(of)):
         return changed
     marked = {**state.func.attrs, REGROUPED: True}
-    return State(replace_func(changed.func, attrs=marked))
+    return State(replace_func(changed.func, attrs=marked), changed)
 
 
 def _product(factors: Sequence[Expr]) -> Expr:

@@ -156,7 +156,7 @@ def _with_copy(
     own = tuple(it.var for it in iters)
     stores = source in written(node)
     changed = state.replace(state.block_path(node.name), _redirect(node, source, copy, own))
-    changed = State(add_buffers(changed.func, copy))
+    changed = State(add_buffers(changed.func, copy), changed)
     copier = changed.fresh_block(copy.name)
     body = Store(source, indices, copy[own]) if stores else Store(copy, own, source[indices])
     free = tuple(replace(it, kind=IterKind.SPATIAL) for it in iters)

@@ -14,7 +14,7 @@ from schedule.analysis.combiner import any_combiner
 from schedule.analysis.uses import feeds, reduction_loops
 from schedule.checks.ownership import require_sole_writer
 from schedule.errors import require
-from schedule.nest_index import own_names
+from schedule.nest_index import Names, own_names
 from schedule.primitive import primitive
 from schedule.rewrite.caching import place_beside, require_whole, top_statement
 from schedule.rewrite.placement import fresh_loops, names_in
@@ -98,7 +98,7 @@ def rfactor(state: State, block: str, loop: str, factor_axis: int = -1) -> tuple
     plan = _plan(state, node, combiner, target, factor_axis % rank, left_out)
     factored = _factored(state, plan, reducing)
     changed = state.replace(state.block_path(block), factored)
-    changed = State(add_buffers(changed.func, *plan.partials.values()))
+    changed = State(add_buffers(changed.func, *plan.partials.values()), changed)
     anchor = top_statement(changed, factored.name)
     placed = place_beside(changed, anchor, _final(changed, plan), before=False)
     return placed, BlockRef(factored.name)
@@ -130,7 +130,7 @@ class _Plan(NamedTuple):
     partials: Mapping[Buffer, Buffer]
     axis: int
     left_out: Expr
-    scope: frozenset[str]
+    scope: Names
 
     @property
     def variable(self) -> Var:
@@ -157,8 +157,8 @@ def _plan(
         scope.add(name)
         shape = (*buffer.shape[:axis], loop.extent, *buffer.shape[axis:])
         partials[buffer] = Buffer(name, shape, buffer.dtype)
-    scope.update(own_names(node))
-    return _Plan(node, combiner, loop, partials, axis, left_out, frozenset(scope))
+    scope = scope.beside({*own_names(node)})
+    return _Plan(node, combiner, loop, partials, axis, left_out, scope)
 
 
 def _conditions(state: State, node: Block, target: For, around: list[For]) -> tuple[Expr, Expr]:
@@ -196,7 +196,7 @@ def _factored(state: State, plan: _Plan, reducing: list[For]) -> Block:
     """The block of partial reductions: the loop becomes a spatial variable."""
     name = state.fresh_block(f"{plan.block.name}_rf")
     spatial = [it for it in plan.block.iters if it.kind is not IterKind.REDUCE]
-    taken = {*plan.scope, plan.variable.name}
+    taken = plan.scope.beside({plan.variable.name})
     iters = [*spatial, IterVar(plan.variable, plan.loop.extent, IterKind.SPATIAL, plan.loop.var)]
     values: dict[Var, Expr] = {plan.loop.var: plan.variable}
     for loop in reducing:
@@ -206,10 +206,7 @@ def _factored(state: State, plan: _Plan, reducing: list[For]) -> Block:
         taken.add(var.name)
         values[loop.var] = var
         iters.append(IterVar(var, _most(state, loop), IterKind.REDUCE, loop.var))
-    old = {
-        it.var: substitute(it.binding, values)
-        for it in plan.block.reduced
-    }
+    old = {it.var: substitute(it.binding, values) for it in plan.block.reduced}
     own = {it.binding: it.var for it in spatial if isinstance(it.binding, Var)}
     present = substitute(plan.left_out, {**values, **own})
     body = _to_partial(plan.block.body, plan, old, present)

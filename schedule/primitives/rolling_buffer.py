@@ -85,7 +85,7 @@ def rolling_buffer(state: State, block: str, buffer: str | int = 0) -> tuple[Sta
     own = around[around.index(loop) + 1 :]
     path = state.block_path(block)
     name, overlap = state.fresh_block(f"{block}_first"), rows.count - rows.step
-    taken, fresh_names = {*state.taken_names(), name}, {}
+    taken, fresh_names = state.taken_names().beside({name}), {}
     for old in own:
         fresh_names[old] = fresh(taken, (f"{old.name}_first",))
         taken.add(fresh_names[old])

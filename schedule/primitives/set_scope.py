@@ -47,7 +47,7 @@ def set_scope(
     new = old.with_scope(scope)
     buffers = tuple(new if b is old else b for b in state.func.buffers)
     body = replace_buffers(state.func.body, {old: new})
-    after = State(replace_func(state.func, body=body, buffers=buffers))
+    after = State(replace_func(state.func, body=body, buffers=buffers), state)
     refusal = thread_conflict(state, after)
     if refusal is not None:
         raise refusal

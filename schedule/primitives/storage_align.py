@@ -60,4 +60,4 @@ def storage_align(
     )
     aligned = {**state.func.attrs.get("align", {}), found.name: [place, factor, offset]}
     attrs = {**state.func.attrs, "align": aligned}
-    return State(replace_func(state.func, attrs=attrs)), None
+    return State(replace_func(state.func, attrs=attrs), state), None

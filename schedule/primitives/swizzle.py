@@ -58,4 +58,4 @@ def swizzle(
     )
     known = {**state.func.attrs.get("swizzle", {}), found.name: [bits, base, shift]}
     attrs = {**state.func.attrs, "swizzle": known}
-    return State(replace_func(state.func, attrs=attrs)), None
+    return State(replace_func(state.func, attrs=attrs), state), None

@@ -78,7 +78,7 @@ def transform_layout(
     whole = state if pad is None else _padded(state, old, new, layout, pad)
     body = relaid(whole, whole.func.body, old, new, layout)
     buffers = tuple(new if b is old else b for b in whole.func.buffers)
-    moved = State(replace_func(whole.func, body=body, buffers=buffers))
+    moved = State(replace_func(whole.func, body=body, buffers=buffers), whole)
     if home is not None:
         require_covered(moved, new, home, block)
     return require_verified(state, moved, block, "the new layout"), None

@@ -7,27 +7,28 @@ from typing import Any
 
 from schedule.errors import Illegal
 from schedule.rewrite.rebind import plain_loop
-from schedule.state import State, replace_func
-from tensorir import ForKind, Stmt, map_children, replace
+from schedule.state import State
+from tensorir import ForKind, Seq, Stmt, map_children, replace
 
 
 def set_kinds(state: State, changes: Mapping[str, Mapping[str, Any]]) -> State:
     """The state with other fields of serial loops, by the names of these: `kind`, and what goes
     with it. What is around several of them is made once."""
     inside, fields = set[Stmt](), dict[Stmt, Mapping[str, Any]]()
+    nests, first = dict[Stmt, None](), int(isinstance(state.func.body, Seq))
     for name, new in changes.items():
         path = state.loop_path(name)
         plain_loop(state.loop(name), "a loop has one kind")
         inside.update(path)
-        fields[path[-1]] = new
+        nests[path[first]], fields[path[-1]] = None, new
 
     def changed(stmt: Stmt) -> Stmt:
-        if stmt not in inside:
-            return stmt
-        made = map_children(stmt, changed)
+        made = map_children(stmt, changed) if stmt in inside else stmt
         return replace(made, **fields[stmt]) if stmt in fields else made
 
-    return State(replace_func(state.func, body=changed(state.func.body)))
+    for nest in nests:
+        state = state.replace((state.func.body, nest)[1 - first :], changed(nest))
+    return state
 
 
 def not_inside(state: State, loop: str, kind: ForKind) -> None:

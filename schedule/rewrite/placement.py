@@ -168,7 +168,7 @@ def fresh_loops(
     that can leave their extent get a predicate, and so do `conditions` on the variables. A variable
     with one value gets a loop with `unit_loops` only.
     """
-    taken = state.taken_names() | set(own_names(block))
+    taken = state.taken_names().beside({*own_names(block)})
     loops: list[For] = []
     iters: list[IterVar] = []
     parts: list[IterVar] = []  # those that need not run over their whole extent

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from schedule.analysis.uses import plain_store, readers, writers
 from schedule.errors import require
-from schedule.nest_index import own_names
+from schedule.nest_index import Names, own_names
 from schedule.rewrite.index_map import Layout
 from schedule.state import State, fresh
 from tensorir import (
@@ -92,7 +92,7 @@ class _Relayout:
         old: Buffer,
         new: Buffer,
         layout: Layout,
-        scope: set[str],
+        scope: Names,
         around: set[Stmt],
         sizes: SizeRanges,
     ) -> None:
@@ -182,9 +182,7 @@ def in_range(value: Expr, extent: Expr) -> list[Expr]:
     return [above, binary("<", rest, extent)]
 
 
-def on_new_axes(
-    node: Block, store: Store, layout: Layout, loops: Analyzer, scope: set[str]
-) -> Block:
+def on_new_axes(node: Block, store: Store, layout: Layout, loops: Analyzer, scope: Names) -> Block:
     """A writer with its variables replaced by the new indices; unchanged where it cannot be.
 
     Its loops and instances stay: the new variables are bound to the images of the old bindings.
@@ -277,11 +275,11 @@ def whole_copy(
     return replace(node, iters=made, body=Store(new, axes, select(inside, value, pad)))
 
 
-def new_axes(node: Block, iters: list[IterVar], layout: Layout, scope: set[str]) -> tuple[Var, ...]:
+def new_axes(node: Block, iters: list[IterVar], layout: Layout, scope: Names) -> tuple[Var, ...]:
     """Block variables for the new indices: the old one where it stays whole, once; others have
     names that are not in `scope`."""
     own = dict(zip(layout.old, iters))
-    taken = scope | set(own_names(node))
+    taken = scope.beside({*own_names(node)})
     axes: list[Var] = []
     for part in layout.components:
         if isinstance(part, Var) and part in own and own[part].var not in {*axes}:

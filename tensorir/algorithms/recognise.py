@@ -12,7 +12,7 @@ from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
 from tensorir.expr import TRUE, BinOp, Const, Expr, Load, Select, Var, all_of, conjuncts, int_value
 from tensorir.func import PrimFunc
-from tensorir.parts import touched
+from tensorir.parts import touched, users_in
 from tensorir.stmt import Block, IterKind, Stmt, Store
 from tensorir.tensorize.match import Mismatch
 from tensorir.visit import blocks, loads, map_loads, stmt_exprs, walk
@@ -126,7 +126,7 @@ def readers(func: PrimFunc, buffer: Buffer) -> list[str]:
         lent = any(each is buffer and not write for each, _, write in touched(stmt))
         return lent or any(n.buffer is buffer for e in stmt_exprs(stmt) for n in loads(e))
 
-    return [b.name for b in blocks(func.body) if any(map(reads, walk(b)))]
+    return [b.name for b in _users(func, buffer) if any(map(reads, walk(b)))]
 
 
 def is_used(func: PrimFunc, buffer: Buffer, maker: Block) -> bool:
@@ -155,7 +155,12 @@ def writers(func: PrimFunc, buffer: Buffer) -> list[Block]:
     def writes(stmt: Stmt) -> bool:
         return any(each is buffer and write for each, _, write in touched(stmt))
 
-    return [b for b in blocks(func.body) if any(map(writes, walk(b)))]
+    return [b for b in _users(func, buffer) if any(map(writes, walk(b)))]
+
+
+def _users(func: PrimFunc, buffer: Buffer) -> list[Block]:
+    """The blocks of the nests that use a buffer."""
+    return [block for nest in users_in(func.body).get(buffer, ()) for block in blocks(nest)]
 
 
 def zero_padding(block: Block) -> tuple[Buffer, tuple[tuple[int, int], ...]] | None:

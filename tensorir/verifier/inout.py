@@ -22,7 +22,7 @@ from tensorir.buffer import Buffer
 from tensorir.errors import VerifyError
 from tensorir.expr import TRUE, BinOp, Const, Expr, Var, all_of, binary, conjuncts, int_value
 from tensorir.func import DECLARED, PrimFunc
-from tensorir.parts import touched
+from tensorir.parts import buffers_in, touched
 from tensorir.passes.facts.accesses import Access, accesses
 from tensorir.scalars import depends_on_data
 from tensorir.stmt import Block, Extern, For, If, Stmt, Store
@@ -126,6 +126,8 @@ def _plainly_filled(body: Stmt, missing: set[Buffer]) -> bool:
     stack: list[tuple[Stmt, Block | None, dict[Var, Expr]]] = [(body, None, {})]
     while stack and missing:
         stmt, block, loops = stack.pop()
+        if missing.isdisjoint(buffers_in(stmt)):
+            continue
         for e in stmt_exprs(stmt) if not isinstance(stmt, If) else ():
             if e.has_loads and any(load.buffer in missing for load in loads(e)):
                 return False
