@@ -13,11 +13,15 @@ from autotune.rules import choose
 from autotune.rules.gpu.product import ProductPlan
 from backends import build
 from benchmarks.gpus.counts import EMULATOR, default, implied
-from benchmarks.gpus.rows import MEMORY, PRODUCT
+from benchmarks.gpus.rows import MEMORY
 from schedule import Schedule, ScheduleError, library
 from tensorir import Gpu, PrimFunc, Target, ops, reference, te
 
 DEVICE = Gpu(Target.parse("cuda -arch=sm_90a"))
+
+FEW = 1.12
+"""Times the sectors that tiles imply. A plan for rows of 57 that moves 1.02 is there too, and takes
+1.02 of the time of the one that moves 1.112."""
 
 
 def conv(shape: tuple[int, ...], weight: tuple[int, ...], **how: int) -> PrimFunc:
@@ -38,7 +42,7 @@ def test_tiles_of_windows_move_few_sectors_beside_their_own(name):
     sch, _, counts = default(LARGE[name])
     (work,) = works_of(sch.func, DEVICE)
     assert counts.plan.sectors or counts.plan.results
-    assert work.sectors <= PRODUCT.most * implied(counts)
+    assert work.sectors <= FEW * implied(counts)
     assert work.wavefronts <= 1.01 * work.free
 
 

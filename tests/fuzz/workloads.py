@@ -208,7 +208,7 @@ def gather(d: Draw) -> PrimFunc:
 
 def histogram(d: Draw) -> PrimFunc:
     """What is added up by a number that data tell, of one or two variables, or row by row."""
-    n, bins = d.extent("n", 0), d.extent("bins")
+    n, bins = d.extent("n", 0), d.extent("bins", symbolic=False)  # no input tells their number
     index = te.placeholder((n,), d.pick(["int32", "int64", "int8"]), name="J")
     other = te.placeholder((n,), "int32", name="L")
     values = te.placeholder((n, 3), d.pick(["float32", "int32"]), name="V")
