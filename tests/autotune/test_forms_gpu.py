@@ -470,11 +470,9 @@ def test_rows_of_several_variables_are_filled_up_to_tiles():
     whether it is of the result, and what threads hold of operands is read again."""
     func = program(ops.matmul, (2007, 11), (11, 1007))
     form = next(form for form in forms_of(func, ("split",)) if form.name == "split last")
-    plain, split = (
-        [work.touches for work in works_of(scheduled(each)[1].func, DEVICE)]
-        for each in (func, form.func)
-    )
-    assert split == pytest.approx(plain, rel=MORE - 1)
+    plain, split = planned(func), planned(form.func)
+    assert split.cycles <= MORE * plain.cycles
+    assert sum(work.other for work in split.works) <= MORE * sum(work.other for work in plain.works)
 
 
 def test_axes_of_one_value_that_stay_are_told():

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from autotune import Database, MeasureSettings, tune
+from autotune import Database, tune
 from autotune.database.conditions import Conditions
 from autotune.gpu.count import works_of
 from autotune.gpu.features import FEATURES, draft
@@ -18,6 +18,7 @@ from autotune.space import Infeasible
 from benchmarks.tuner.workloads import matmul, softmax
 from schedule import Refusal
 from tensorir import Target, TensorIRError, device_of
+from tests.brief import BRIEF
 
 TARGET = Target.parse("cuda -arch=sm_90")
 GPU = device_of(TARGET)
@@ -65,13 +66,12 @@ def test_a_search_for_a_gpu_finds_its_own_trials(cache):
     """On the emulator, whose compiler tells of no flags: they are known all the same."""
     here = Conditions.here("cuda-emulator")
     assert here.compiler is None or here.flags == ""
-    settings = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)
     with Database(":memory:") as db:
         found = tune(
-            matmul(16), "cuda-emulator", trials=2, database=db, settings=settings, progress=False
+            matmul(16), "cuda-emulator", trials=2, database=db, settings=BRIEF, progress=False
         )
         assert found.trials == 2 and "estimate for the default" in str(found.expectation)
         again = tune(
-            matmul(16), "cuda-emulator", trials=2, database=db, settings=settings, progress=False
+            matmul(16), "cuda-emulator", trials=2, database=db, settings=BRIEF, progress=False
         )
         assert (again.measured, again.record) == (0, found.record)

@@ -206,7 +206,7 @@ class StagedTile:
         if not self.in_memory or self.in_memory[-1].stride != 1:
             return 1
         last = self.in_memory[-1]
-        if o.pad is not None and self._is_in_padding(last):
+        if o.pad is not None and (not o.filled or self._is_in_padding(last)):  # computed, or masked
             return 1
         if None in o.strides or self.operand in self.plan.gathered and not last.axis:
             return 1
