@@ -228,8 +228,8 @@ class Columns:
             at = np.maximum(np.arange(shape[1]), kept[:, None])
             below, rows = (np.take_along_axis(each, at, axis=1) for each in (below, rows))
             changes &= at[:, :-1] == np.arange(shape[1] - 1)
-        distance = np.where(kept > 0, 0, extent * item * (len(buffer.shape) > 1))
-        places = places_between(buffer, extent * item * (len(buffer.shape) > 1))
+        apart = extent * item * (len(buffer.shape) > 1)
+        distance, places = np.where(kept > 0, 0, apart), places_between(buffer, apart)
         return _Reach(below, changes, rows, distance, places, any(use.store for use in uses))
 
     def span(self, uses: Sequence[Access], dim: int, extent: int) -> tuple[Column, Column]:

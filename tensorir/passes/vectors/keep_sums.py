@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
@@ -95,9 +95,7 @@ def _kept(
     terms, inside = _terms(loops[-1].body) if loops else [], {each.var for each in loops}
     if any(inside & each.extent.variables for each in loops):
         return []
-    found, registers = list[_Kept](), dict[tuple[Buffer, int], int]()
-    names = dict[tuple[Buffer, int], Buffer]()
-    touched = accesses(loop)
+    found, touched = list[_Kept](), accesses(loop)
     for buffer in dict.fromkeys(t.store.buffer for t in terms if t.cond is not None):
         own = [t for t in terms if t.store.buffer is buffer]
         places = dict.fromkeys((t.store.indices, t.cond) for t in own)
@@ -111,15 +109,9 @@ def _kept(
         if any(_may_meet(a[0], b[0], analyzer) for a, b in combinations(stored, 2)):
             continue
         for indices, cond in places:
-            lanes = dt.lanes(indices[0].dtype)
-            key = buffer, lanes
-            if key not in names:
-                count = sum(dt.lanes(other[0].dtype) == lanes for other in stored)
-                wide = dt.with_lanes(buffer.dtype, lanes)
-                names[key] = Buffer(fresh(f"{buffer.name}_sums"), (const(count),), wide, "local")
-            at = registers.setdefault(key, 0)
-            registers[key] += 1
-            found.append(_Kept(Load(buffer, indices), Load(names[key], (const(at),)), cond))
+            vector = dt.with_lanes(buffer.dtype, dt.lanes(indices[0].dtype))
+            register = Buffer(fresh(f"{buffer.name}_sums"), (const(1),), vector, "local")
+            found.append(_Kept(Load(buffer, indices), Load(register, (const(0),)), cond))
     return found if len(found) <= MOST and _agree(terms, found) else []
 
 
@@ -169,11 +161,10 @@ def _agree(terms: Sequence[_Term], kept: Sequence[_Kept]) -> bool:
     """Whether what is kept is read for the lanes only that are stored."""
     conds = {each.place: each.cond for each in kept}
     for term in terms:
-        for access in accesses(term.store).values():
-            for each in access:
-                read = Load(each.buffer, each.indices)
-                if read in conds and conds[read] is not term.cond:
-                    return False
+        every = chain.from_iterable(accesses(term.store).values())
+        touched = (Load(each.buffer, each.indices) for each in every)
+        if any(conds.get(place, term.cond) is not term.cond for place in touched):
+            return False
     return True
 
 
