@@ -1,15 +1,14 @@
 """Packages whose public names are imported when they are first asked for.
 
 A program that builds one kernel needs a third of the modules; the interpreter, the reference, the
-parser and most of the tuner are for others. A package says in its `__init__.py` where its names
-are, for type checkers by ordinary imports under TYPE_CHECKING, and at run time by `lazy_names`;
-a test compares the two. See PEP 562 and https://scientific-python.org/specs/spec-0001.
+parser and most of the tuner are for others. A package says once where its names are, in its
+`__init__.py`, by ordinary imports under TYPE_CHECKING: type checkers follow these, and at run time
+`lazy_names` reads them. See PEP 562 and https://scientific-python.org/specs/spec-0001.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -43,16 +42,19 @@ class LazyPackage(ModuleType):
         return sorted({*self.__dict__, *self._homes})
 
 
-def lazy_names(package: str, names: Mapping[str, str]) -> list[str]:
-    """Let `package`, which is being imported, find its names when they are first asked for.
-
-    names  by module, the names to be had from it, separated by spaces; names that the package
-           itself gives are its modules
+def lazy_names(package: str) -> list[str]:
+    """Let `package`, which is being imported, find the names that its source imports under
+    TYPE_CHECKING when they are first asked for; what it imports from itself are its modules.
 
     Returns all names, for `__all__`.
     """
-    homes = {name: module for module, words in names.items() for name in words.split()}
     found = sys.modules[package]
+    with open(str(found.__file__), encoding="utf-8") as file:
+        imports = file.read().partition("if TYPE_CHECKING:\n")[2].partition("\n\n")[0]
+    for mark in "(),":
+        imports = imports.replace(mark, " ")
+    each = map(str.split, imports.split("    from ")[1:])  # module, "import", names
+    homes = {name: home for home, _, *names in each for name in names}
     found.__dict__["_homes"] = homes
     found.__class__ = LazyPackage
     return list(homes)

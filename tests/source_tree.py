@@ -73,19 +73,13 @@ def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionD
 
 
 @functools.cache
-def runtime_names(path: Path) -> dict[str, str]:
-    """The table that `lazy_names` is called with in a file, {} where it is not."""
-    if "lazy_names(" in path.read_text(encoding="utf-8"):
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "lazy_names":
-                return ast.literal_eval(node.args[1])
-    return {}
-
-
-@functools.cache
 def homes_of(path: Path) -> dict[str, str]:
-    """The module of each lazy name of a package."""
-    return {n: m for m, words in runtime_names(path).items() for n in words.split()}
+    """The module of each lazy name of a package, {} for a file that has none."""
+    if "lazy_names(__name__)" not in path.read_text(encoding="utf-8"):
+        return {}
+    typed = [block for block in tree_of(path).body if is_for_types(block)]
+    found = [i for block in typed for i in block.body if isinstance(i, ast.ImportFrom)]
+    return {a.name: i.module or "" for i in found for a in i.names}
 
 
 def home_of(module: str, name: str | None, files: frozenset[str]) -> str:

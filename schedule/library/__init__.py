@@ -33,32 +33,4 @@ if TYPE_CHECKING:
     from schedule.library.winograd.nests import WinogradPlan, make_winograd
     from schedule.library.winograd.stages import Winograd
 
-__all__ = lazy_names(
-    __name__,
-    {
-        "schedule.library": "gpu",
-        "schedule.library.contraction.again": "loads_of",
-        "schedule.library.contraction.ahead": "ahead factors_ahead with_parts_packed",
-        "schedule.library.contraction.axes": "NEAR Access Axis Contraction Digit Operand",
-        "schedule.library.contraction.copies": "copy_ahead with_panel",
-        "schedule.library.contraction.factors": "groupings shared_parts",
-        "schedule.library.contraction.find": "find_again find_contraction read_by",
-        "schedule.library.contraction.move": "Move MovedPlan left_by make_moved_nest",
-        "schedule.library.contraction.moves": "lanes panel parts",
-        "schedule.library.contraction.nest": "make_nest prepare",
-        "schedule.library.contraction.partial": "add_lanes partial_sums with_partial",
-        "schedule.library.contraction.places": "NoContraction own_loops",
-        "schedule.library.contraction.plain": "in_axes on_axes plain_form with_result_on_axes",
-        "schedule.library.contraction.plan": "NestPlan Pack Partial",
-        "schedule.library.contraction.stage": "contiguous_run placed_loads stage_axes",
-        "schedule.library.gpu.cooperative_fetch": "cooperative_fetch",
-        "schedule.library.tensorized_matmul": "TensorizedMatmul tensorized_matmul",
-        "schedule.library.tensorized_roles": "Roles Shape TILE_SIDE find_products has_tiles",
-        "schedule.library.tensorized_tile": "STRIP",
-        "schedule.library.tile": "one_loop tile",
-        "schedule.library.tiled_rows": "matrix_form",
-        "schedule.library.winograd.find": "find_winograd",
-        "schedule.library.winograd.nests": "WinogradPlan make_winograd",
-        "schedule.library.winograd.stages": "Winograd",
-    },
-)
+__all__ = lazy_names(__name__)

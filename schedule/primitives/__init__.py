@@ -1,5 +1,6 @@
 """The primitives, one file each."""
 
+from schedule.primitive import REGISTRY
 from schedule.primitives.add_unit_loop import add_unit_loop
 from schedule.primitives.annotate import annotate
 from schedule.primitives.bind import bind
@@ -51,6 +52,7 @@ from schedule.primitives.use_algorithm import use_algorithm
 from schedule.primitives.vectorize import vectorize
 
 __all__ = [
+    "REGISTRY",
     "add_unit_loop",
     "annotate",
     "bind",

@@ -15,7 +15,8 @@ from hashlib import blake2b
 import numpy as np
 
 from tensorir import dtype as dt
-from tensorir.externs.extern import EXTERNS, Array, ExternFunc
+from tensorir.externs.extern import EXTERNS as EXTERNS
+from tensorir.externs.extern import Array, ExternFunc
 from tensorir.externs.sort_network import NETWORK
 
 _HEAP = """\

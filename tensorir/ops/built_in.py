@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from tensorir.ops.registry import OPERATORS
+from tensorir.ops.registry import OPERATORS as OPERATORS
 
 FAMILIES = (
     "activation adaptive_pool attention blocks broadcast conv conv_transpose cumulative einsum "

@@ -1,5 +1,8 @@
 """Tensor expressions: what a user writes; `create_prim_func` makes a program of them."""
 
+# mypy: implicit-reexport
+# ruff: noqa: F401
+
 from typing import TYPE_CHECKING
 
 from tensorir.expr import const, maximum, minimum
@@ -65,12 +68,12 @@ from tensorir.te.tensor import (
 )
 
 if TYPE_CHECKING:
-    from tensorir.te import random as random
-    from tensorir.te.at import at as at
-    from tensorir.te.extern import extern as extern
-    from tensorir.te.random import philox as philox
-    from tensorir.te.scan import scan as scan
-    from tensorir.text.script import prim_func as prim_func
+    from tensorir.te import random
+    from tensorir.te.at import at
+    from tensorir.te.extern import extern
+    from tensorir.te.random import philox
+    from tensorir.te.scan import scan
+    from tensorir.text.script import prim_func
 
 exp = FUNCTIONS["exp"]
 exp2 = FUNCTIONS["exp2"]
@@ -112,17 +115,7 @@ select = if_then_else
 fabs = abs
 
 __all__ = [
-    *lazy_names(
-        __name__,
-        {
-            "tensorir.text.script": "prim_func",
-            "tensorir.te": "random",
-            "tensorir.te.at": "at",
-            "tensorir.te.extern": "extern",
-            "tensorir.te.random": "philox",
-            "tensorir.te.scan": "scan",
-        },
-    ),
+    *lazy_names(__name__),
     "Axis", "ComputeOp", "ExternFunc", "ExternOp", "PlaceholderOp", "Reduce", "Reducer", "ScanOp",
     "StatementsOp", "Tensor", "TensorSlice", "ThreadAxis", "abs", "acos", "acosh", "all", "any",
     "argmax", "argmin", "asin", "asinh", "atan", "atan2", "atanh", "call", "cast", "ceil",
