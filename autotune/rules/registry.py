@@ -77,12 +77,12 @@ class Rules:
 
 
 def _later(place: str) -> Callable[..., Any]:
-    """A function that is imported when it is first called: schedules for processors need none of
-    those for GPUs, and default schedules no general nests."""
+    """A function of these rules that is imported when it is first called: schedules for processors
+    need none of those for GPUs, and default schedules no general nests."""
     module, _, name = place.partition(":")
 
     def call(*args: Any, **options: Any) -> Any:
-        return getattr(import_module(module), name)(*args, **options)
+        return getattr(import_module(f"autotune.rules.{module}"), name)(*args, **options)
 
     call.__name__ = name
     return call
@@ -108,27 +108,25 @@ RULES: dict[str, Rules] = {
         copies=copies,
         anywhere=True,
         prepare=[share_parts, lay_out_states],
-        finish=_later("autotune.rules.together:run_together"),
+        finish=_later("together:run_together"),
         least=least_cycles,
-        general=_later("autotune.rules.nests:nests_plan"),
+        general=_later("nests:nests_plan"),
     ),
     "gpu": Rules(
-        stages=[_later("autotune.rules.gpu.online:online_stages")],
-        chains=[
-            _later("autotune.rules.gpu.scan:scan_plans"),
-            _later("autotune.rules.gpu.chain:chain_plans"),
-        ],
+        stages=[_later("gpu.online:online_stages")],
+        chains=[_later("gpu.scan:scan_plans"), _later("gpu.chain:chain_plans")],
         groups=[
-            _later("autotune.rules.gpu.windows.plans:windows_plans"),
-            _later("autotune.rules.gpu.product:product_plans"),
-            _later("autotune.rules.gpu.reductions:reduction_plans"),
-            _later("autotune.rules.gpu.turned:turned_plans"),
+            _later("gpu.sums.scattered:scattered_plans"),
+            _later("gpu.windows.plans:windows_plans"),
+            _later("gpu.product:product_plans"),
+            _later("gpu.sums.reductions:reduction_plans"),
+            _later("gpu.turned:turned_plans"),
         ],
-        rest=_later("autotune.rules.gpu.elementwise:elementwise_plans"),
-        prepare=[_later("autotune.rules.gpu.placed:in_place")],
-        finish=_later("autotune.rules.gpu.together:run_together"),
-        least=_later("autotune.rules.gpu.product:least_cycles"),
-        again=_later("autotune.rules.gpu.together:in_fewer_kernels"),
+        rest=_later("gpu.elementwise:elementwise_plans"),
+        prepare=[_later("gpu.placed:in_place")],
+        finish=_later("gpu.together:run_together"),
+        least=_later("gpu.product:least_cycles"),
+        again=_later("gpu.together:in_fewer_kernels"),
     ),
 }
 """By the kind of a device."""

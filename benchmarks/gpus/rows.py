@@ -109,6 +109,23 @@ def cross_entropy(x: Any, labels: Any) -> Any:
     )
 
 
+def histogram(x: Any) -> Any:
+    """How many elements have each of 256 values."""
+    k = te.reduce_axis(x.shape[0], name="k")
+    return te.compute((256,), lambda b: te.sum((x[k] == b).astype("int32"), axis=k), name="counts")
+
+
+def gradient_of_table(at: Any, rows: Any) -> Any:
+    """What each of 1000 rows of a table gets of the rows that were made of it."""
+    n, width = rows.shape
+    k = te.reduce_axis(n, name="k")
+    return te.compute(
+        (1000, width),
+        lambda i, j: te.sum(te.if_then_else(at[k] == i, rows[k, j], 0), axis=k),
+        name="gradient",
+    )
+
+
 def stencil(x: Any) -> Any:
     """The mean of the four neighbours."""
     m, n = (extent - 2 for extent in x.shape)
@@ -281,6 +298,12 @@ OTHERS = (
     Row("gather 65536x512 of 65536x1024", FREE, lambda x, at: ops.gather(x, at),
         ((65536, 1024), (65536, 512)), ((16, 64), (16, 32)),
         lambda t, x, at: t.gather(x, 1, at.long()), types=("float32", "int32"), below=1024),
+    Row("histogram of 2^24", FREE, histogram, ((1 << 24,),), ((3000,),),
+        lambda t, x: t.bincount(x, minlength=256).int(), types=("int32",), below=256),
+    Row("gradient of 16384 rows of 1000x512", FREE, gradient_of_table,
+        ((16384,), (16384, 512)), ((60,), (60, 64)),
+        lambda t, at, x: x.new_zeros(1000, x.shape[1]).index_add_(0, at, x),
+        types=("int32", "float32"), below=1000),
     Row("resize 16x64x56x56 by 2", FREE, twice, ((16, 64, 56, 56),), ((1, 4, 7, 8),),
         lambda t, x: t.nn.functional.interpolate(x, scale_factor=2, mode="bilinear")),
     Row("attention 8x16x1024x64", FREE, ops.attention, ((8, 16, 1024, 64),) * 3,

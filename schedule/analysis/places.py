@@ -22,6 +22,7 @@ from tensorir import (
     IterVar,
     Let,
     Load,
+    Select,
     Seq,
     Stmt,
     Store,
@@ -75,6 +76,8 @@ class Updates:
         old = self._old[store.buffer]
         if value in old:
             return True
+        if isinstance(value, Select):  # terms behind the last one leave it, too
+            return self._keeps(store, value.a) and self._keeps(store, value.b)
         if not isinstance(value, BinOp) or (value.a not in old and value.b not in old):
             return False
         rest = value.b if value.a in old else value.a
@@ -114,13 +117,15 @@ def places(node: Block, updates: Updates) -> list[Place]:
     none that speaks of a variable which has one."""
     found: list[Place] = []
     for cond in updates.conditions():
-        for it in node.spatial:
-            if cond.op != "==" or it.var not in cond.variables or any(p.it is it for p in found):
+        if cond.op != "==":
+            continue
+        free = [it for it in node.spatial if it.var in cond.variables]
+        solved = [place for it in free if (place := _solved(cond, it)) is not None]
+        for place in sorted(solved, key=lambda place: len(place.checks)):  # digits, the last first
+            known = any(p.it is place.it for p in found)
+            if known or not _apart(place, found) or not updates.is_gate(cond):
                 continue
-            place = _solved(cond, it)
-            if place is None or not _apart(place, found) or not updates.is_gate(cond):
-                continue
-            if all([_is_axis(s, it.var) for s in updates.stores]):
+            if all([_is_axis(s, place.it.var) for s in updates.stores]):
                 found.append(place)
     return found
 

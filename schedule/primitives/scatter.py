@@ -30,6 +30,7 @@ from tensorir import (
     Var,
     all_of,
     binary,
+    conjuncts,
     const,
     int_value,
     map_children,
@@ -68,7 +69,7 @@ def scatter(state: State, block: str) -> tuple[State, BlockRef]:
           memory: as `select(x[k] == b, w[k], 0)`; a product of floats with a condition is NaN of an
           infinite factor
         - each such variable has a serial loop without annotations of its own, over all of it, on
-          which neither other loops nor the predicate depend
+          which no other loop depends
         - the block is alone inside of these loops and those of the reduction, and no loop inside
           repeats its instances
     """
@@ -115,7 +116,7 @@ def _loops_of(node: Block, found: Sequence[Place], around: list[For]) -> list[Fo
     for loop in gone:
         plain_loop(loop, "scatter first")
     bindings = [it.binding for it in node.iters if it not in [place.it for place in found]]
-    used = variables(node.predicate).union(*map(variables, bindings))
+    used = {var for binding in bindings for var in variables(binding)}
     used |= {var for loop in around for var in variables(loop.extent)}
     for loop in gone:
         require(loop.var not in used, loop.name, f"more than one variable needs {loop.name!r}")
@@ -134,14 +135,19 @@ def _bound(state: State, node: Block, updates: Updates, found: Sequence[Place]) 
     known.update({cond: TRUE for cond in plain})
     analyzer = state.analyzer(state.loops_around(node.name))
     conditions = [substitute(cond, values) for cond in plain]
-    bindings: dict[Var, Expr] = {}
+    bindings, iterations = dict[Var, Expr](), dict[Var, Expr]()
     for place in found:
         at = bindings[place.it.var] = substitute(place.value, values)
+        if isinstance(place.it.binding, Var):
+            iterations[place.it.binding] = at
         ends = binary("<=", const(0), at), binary("<", at, place.it.extent)
         conditions += [end for end in ends if not analyzer.prove(end)]
         conditions += [substitute(check, values) for check in place.checks]
     iters = [replace(it, binding=bindings.get(it.var, it.binding)) for it in node.iters]
-    where = all_of(node.predicate, *dict.fromkeys(conditions))
+    own = conjuncts(node.predicate)
+    inside = [e for e in own if iterations.keys().isdisjoint(variables(e))]  # where terms are
+    asked = [analyzer.simplify(substitute(e, iterations)) for e in own if e not in {*inside}]
+    where = all_of(*dict.fromkeys([*inside, *conditions, *asked]))
     body = _given(node.body, updates, known)
     return replace(node, iters=tuple(iters), predicate=where, init=None, body=body)
 

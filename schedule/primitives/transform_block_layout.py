@@ -50,7 +50,8 @@ def transform_block_layout(
         - the map has one parameter per variable, and gives integers from 0 on, with bounds
         - the map sends different instances to different places, in digits that tell them
         - no result of the map mixes variables of a reduction with others
-        - every new place of a reduction has an instance, and one of its variables is kept
+        - every new place of an element of a reduction has all of its terms or none, and one of the
+          variables of these is kept
     """
     node = state.block(block)
     around = own_loops(state, node, "transform_block_layout")
@@ -61,12 +62,6 @@ def transform_block_layout(
         layout.inverse is not None,
         block,
         f"the variables of block {block!r} cannot be told from the results of {text!r}",
-    )
-    require(
-        layout.exact or not node.is_reduction,
-        block,
-        f"the new loops {list(layout.shape)} have places without an instance of the reduction "
-        f"{block!r}",
     )
     moved, conditions = _moved(state, node, layout)
     path = state.block_path(block)
@@ -108,5 +103,12 @@ def _moved(state: State, node: Block, layout: Layout) -> tuple[Block, list[Expr]
     back = layout.image(layout.preimage(axes))
     conditions += [binary("==", analyzer.simplify(e), axis) for e, axis in zip(back, axes)]
     missing = [] if layout.exact else [c for c in conditions if not analyzer.prove(c)]
+    terms = {it.var for it in made if it.kind is IterKind.REDUCE}
+    require(
+        all(terms.isdisjoint(variables(c)) for c in missing),
+        node.name,
+        f"the new loops {list(layout.shape)} have places without a term of the reduction "
+        f"{node.name!r}",
+    )
     missing += [substitute(said, values) for said in own_predicate(state, node)]
     return said_in(replace(node, iters=tuple(made)), values), missing

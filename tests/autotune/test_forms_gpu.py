@@ -11,8 +11,8 @@ import pytest
 from autotune.gpu.count import works_of
 from autotune.gpu.work import Work, cycles
 from autotune.rules import choose
-from autotune.rules.gpu.reductions import reduction_plans
 from autotune.rules.gpu.scan import rows_of_scans
+from autotune.rules.gpu.sums.reductions import reduction_plans
 from autotune.rules.group import Group
 from backends import build
 from benchmarks.general.form import Form, expected, given, numbers, restored

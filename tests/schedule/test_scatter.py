@@ -381,3 +381,22 @@ def test_a_place_is_asked_where_its_loops_are_in_range():
     sch.split("k", [None, 8])
     inputs = drawn(sch.definition)
     same_bits(interpret(sch.definition, *inputs)[0], interpret(sch.func, *inputs)[0])
+
+
+@pytest.mark.parametrize("n", [36, 37])
+@pytest.mark.parametrize("elements", [3, 5, 20])
+def test_ranges_of_elements(elements, n):
+    """Data tell the last digit of a place, the loop over the other one goes past terms of other
+    ranges; ranges may end beyond the last element, and terms before their loops do."""
+    sch = Schedule(program(n, dtype="int32"))
+    part = sch.rfactor("h", sch.split("k", [4, None, 2])[0], 0)
+    own = sch.rfactor(part, sch.get_loops(part)[-1])
+    names = [f"v{n}" for n in range(len(sch.state.block(own).iters))]
+    cut = [f"v0 // {elements}", *names[1:], f"v0 % {elements}"]
+    sch.transform_block_layout(own, f"{', '.join(names)}: {', '.join(cut)}")
+    dims = f"p, b, t: b // {elements}, p, b % {elements}, t"
+    sch.transform_layout(own, "h_rf_rf", dims, pad_value="unset")
+    ranges, *_, chosen = sch.get_loops(own)
+    sch.scatter(own)
+    assert ranges in sch.get_loops(own) and chosen not in sch.get_loops(own)
+    check_bits(sch, n)

@@ -15,8 +15,8 @@ from autotune.rules.followers import followers
 from autotune.rules.gpu.draft import in_rows, moved, quickest
 from autotune.rules.gpu.move import CLOSE, MovePlan, by_time
 from autotune.rules.gpu.product import is_product
-from autotune.rules.gpu.reductions import contiguous, few_columns, stage_on_axes
 from autotune.rules.gpu.results import results_apart, results_of_rows
+from autotune.rules.gpu.sums.reductions import contiguous, few_columns, stage_on_axes
 from autotune.rules.group import Group, instances, stores_of
 from autotune.rules.plan import Plan
 from schedule import LoopRef, Schedule, ScheduleError, library

@@ -16,6 +16,7 @@ from schedule.library.gpu.realigned import Realigned, realigned
 from schedule.library.gpu.recurrences import Recurrence, recurrence
 from schedule.library.gpu.same_rows import same_rows
 from schedule.library.gpu.scans import Scan, scan, states_in_rows
+from schedule.library.gpu.scattered import COLUMNS, Scattered, chosen_by_data, columns_of, scattered
 from schedule.library.gpu.staged import StagedTile, staged_results
 from schedule.library.gpu.steps import in_memory, turned_reads
 from schedule.library.gpu.tile_plan import Cut, TilePlan
@@ -25,6 +26,7 @@ from schedule.library.gpu.whole import Whole, whole
 from schedule.library.gpu.windows import Windows, shared_reads, windows
 
 __all__ = [
+    "COLUMNS",
     "Boxes",
     "Columns",
     "Elementwise",
@@ -37,6 +39,7 @@ __all__ = [
     "Recurrence",
     "Rows",
     "Scan",
+    "Scattered",
     "ShortRows",
     "StagedTile",
     "TilePlan",
@@ -47,7 +50,9 @@ __all__ = [
     "before_rows",
     "begins_within",
     "boxes",
+    "chosen_by_data",
     "columns",
+    "columns_of",
     "copied_bytes",
     "elementwise",
     "in_memory",
@@ -64,6 +69,7 @@ __all__ = [
     "rows",
     "same_rows",
     "scan",
+    "scattered",
     "shared_reads",
     "short_rows",
     "staged_results",
