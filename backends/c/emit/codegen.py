@@ -280,6 +280,9 @@ class CEmitter(ParallelEmitter):
 
     # Registers
 
+    def in_register(self, buffer: Buffer) -> bool:
+        return buffer in self.variables
+
     def name_load(self, shared: SharedLoad) -> str:
         load = shared.load
         width = dt.itemsize(load.dtype) * 8

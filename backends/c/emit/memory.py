@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from backends.c.emit.counts import CountEmitter
+from backends.c.emit.adders import AdderEmitter
 from backends.c.emit.native import GATHERS, gathered
 from backends.c.emit.streaming import FENCE, stream_text
 from backends.emit.expressions import ATOM, COMPARE, UNARY, Text
@@ -29,7 +29,7 @@ WIDEST = 64
 are at hand as places, and a vector of them would go through memory."""
 
 
-class MemoryEmitter(CountEmitter):
+class MemoryEmitter(AdderEmitter):
     """Adds loads and stores of vectors to the emitter."""
 
     def __init__(self, func: PrimFunc, target: Target) -> None:
