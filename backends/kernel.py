@@ -227,6 +227,10 @@ class CompiledKernel:
         return OutOfMemory(f"{self.name}: no memory for the workspace of the kernel")
 
 
+# To look for names would make each call slower (see below). What Python says of one begins so.
+CompiledKernel.__call__.__qualname__ = "a call takes what is in order, kernel.named by name: kernel"
+
+
 class KernelWithNumbers(CompiledKernel):
     """A kernel that takes numbers among its arguments, and any of these by name when called.
 

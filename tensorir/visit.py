@@ -203,18 +203,24 @@ def loads(e: Expr) -> Iterator[Load]:
                 stack.append(child)
 
 
-def certain_loads(e: Expr) -> Iterator[Load]:
-    """Those of `loads(e)` that are done whatever the conditions are."""
+def certain_exprs(e: Expr, into: Callable[[Expr], bool] = lambda part: True) -> Iterator[Expr]:
+    """`e` and those of its subexpressions that are found whatever the conditions are, each once;
+    of those below `e` only the ones for which `into` holds."""
     stack, seen = [e], {e}
     while stack:
         node = stack.pop()
-        if isinstance(node, Load):
-            yield node
+        yield node
         asks = isinstance(node, Select) or (isinstance(node, BinOp) and node.op in ("and", "or"))
         for child in reversed(node.operands[: 1 if asks else None]):
-            if child.has_loads and child not in seen:
+            if child not in seen and into(child):
                 seen.add(child)
                 stack.append(child)
+
+
+def certain_loads(e: Expr) -> Iterator[Load]:
+    """Those of `loads(e)` that are done whatever the conditions are."""
+    reading = certain_exprs(e, lambda part: part.has_loads)
+    return (part for part in reading if isinstance(part, Load))
 
 
 _BELOW: dict[type, Callable[[Any], tuple[Stmt, ...]]] = {

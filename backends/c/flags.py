@@ -101,6 +101,16 @@ WHOLE_NARROW = """\
 """
 """GCC_APART_FLAGS for these."""
 
+QUIET = """\
+#if defined(__GNUC__)
+#pragma GCC diagnostic ignored "-Wunused-parameter" /* an input that the program does not read */
+#pragma GCC diagnostic ignored "-Wunused-variable"
+#pragma GCC diagnostic ignored "-Wunused-but-set-variable"
+#endif
+
+"""
+"""What -Wall and -Wextra say of texts that are right."""
+
 
 def compile_flags(compiler: Compiler, march: str | None, openmp: bool) -> tuple[str, ...]:
     """The flags of everything compiled for `march`."""
@@ -135,7 +145,7 @@ def for_others(text: str) -> str:
     """A text that somebody else compiles, with what flags tell here."""
     text = WHOLE_HALF + text if "_Float16" in text else text
     text = FOR_OTHERS + text if FOUND in text else text
-    return WHOLE_NARROW + text if NARROW.search(text) else text
+    return QUIET + (WHOLE_NARROW + text if NARROW.search(text) else text)
 
 
 def libraries(compiler: Compiler, march: str | None) -> tuple[str, ...]:

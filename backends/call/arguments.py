@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from backends.call.signature import Param, Signature, dimension
-from backends.call.spaces import HOST, Array, Space, argument_name, conversion
+from backends.call.spaces import HOST, Array, Space, argument_name, back, conversion
 from tensorir import (
     TensorIRError,
     Var,
@@ -233,10 +233,12 @@ def _check_type(signature: Signature, position: int, array: Array, arg: object =
     if array.dtype == expected.newbyteorder("S"):
         raise TensorIRError(
             f"{where} has the byte order of another machine ({array.dtype.str}); "
-            f"convert with .astype({expected.name!r})"
+            f"convert with .astype({expected.name!r}){back(param)}"
         )
     note = " (the bits of bfloat16 in uint16)" if param.dtype == "bfloat16" else ""
-    remedy = ".view('uint16')" if note and array.itemsize == 2 else conversion(arg, param.dtype)
+    remedy = f"{conversion(arg, param.dtype)}{back(param)}"
+    if note and array.itemsize == 2:
+        remedy = ".view('uint16')"
     raise TensorIRError(
         f"{where} has dtype {array.dtype}, expected {expected.name}{note}; convert with {remedy}"
     )

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from backends.call.foreign_arrays import borrow, is_foreign
-from backends.call.signature import Signature
+from backends.call.signature import Param, Signature
 from tensorir import TensorIRError, refuse_masked
 from tensorir import dtype as dt
 
@@ -48,8 +48,8 @@ class HostSpace:
         try:
             return np.asarray(memoryview(arg))  # type: ignore[arg-type]
         except (TypeError, ValueError, NotImplementedError):
-            kind = dt.numpy_dtype(signature.params[position].dtype)
-            remedy = f"np.asarray(..., dtype={kind.name!r})"
+            param = signature.params[position]
+            remedy = f"np.asarray(..., dtype={dt.numpy_dtype(param.dtype).name!r}){back(param)}"
             where = argument_name(signature, position)
             raise TensorIRError(
                 f"{where} is a {type(arg).__name__}, not an array; convert with {remedy}"
@@ -59,19 +59,18 @@ class HostSpace:
         param = signature.params[position]
         where = argument_name(signature, position)
         if not array.flags.c_contiguous:
-            hint = "" if not param.is_output else ", and copy the result back"
             dense = ".contiguous()" if hasattr(arg, "contiguous") else "np.ascontiguousarray(...)"
             raise TensorIRError(
-                f"{where} is not C-contiguous (strides {array.strides}); pass {dense}{hint}"
+                f"{where} is not C-contiguous (strides {array.strides}); pass {dense}{back(param)}"
             )
         if not array.flags.aligned or array.ctypes.data % dt.itemsize(param.dtype):
             raise TensorIRError(
                 f"{where} is not aligned to its {array.itemsize}-byte elements; pass a copy, "
-                ".copy()"
+                f".copy(){back(param)}"
             )
         if param.is_output and not array.flags.writeable:
             raise TensorIRError(
-                f"{where} is read-only, and {signature.name} writes it; pass a copy"
+                f"{where} is read-only, and {signature.name} writes it; pass a copy{back(param)}"
             )
 
     def span(self, array: Array) -> tuple[int, int]:
@@ -85,6 +84,11 @@ HOST = HostSpace()
 def argument_name(signature: Signature, position: int) -> str:
     """How errors speak of an argument."""
     return f"{signature.name}: argument {signature.params[position].name!r} ({position})"
+
+
+def back(param: Param) -> str:
+    """What is to be done besides where a copy of an argument is passed."""
+    return ", and copy the result back" if param.is_output else ""
 
 
 def _adopt_foreign(signature: Signature, position: int, arg: object) -> Array:
@@ -101,7 +105,7 @@ def _adopt_foreign(signature: Signature, position: int, arg: object) -> Array:
     if is_bfloat16 and param.dtype != "bfloat16":
         raise TensorIRError(
             f"{where} has dtype bfloat16, expected {param.dtype}; convert with "
-            f"{conversion(arg, param.dtype)}"
+            f"{conversion(arg, param.dtype)}{back(param)}"
         )
     return array
 

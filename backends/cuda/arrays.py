@@ -15,7 +15,7 @@ import numpy as np
 
 from backends.call.foreign_arrays import BFLOAT16, held_tensor
 from backends.call.signature import Signature
-from backends.call.spaces import argument_name, conversion
+from backends.call.spaces import argument_name, back, conversion
 from backends.cuda.driver import Driver
 from tensorir import TensorIRError
 from tensorir import dtype as dt
@@ -83,6 +83,7 @@ class DeviceSpace:
             raise TensorIRError(
                 f"{where} has dtype bfloat16, expected {signature.params[position].dtype}; convert "
                 f"with {conversion(arg, signature.params[position].dtype)}"
+                f"{back(signature.params[position])}"
             )
         return found
 
@@ -91,18 +92,18 @@ class DeviceSpace:
     ) -> None:
         param, where = signature.params[position], argument_name(signature, position)
         if not array.is_dense:
-            hint = ", and copy the result back" if param.is_output else ""
             dense = ".contiguous()" if hasattr(arg, "contiguous") else "cupy.ascontiguousarray(...)"
             raise TensorIRError(
-                f"{where} is not C-contiguous (strides {array.strides}); pass {dense}{hint}"
+                f"{where} is not C-contiguous (strides {array.strides}); pass {dense}{back(param)}"
             )
         if array.address % dt.itemsize(param.dtype):
             raise TensorIRError(
                 f"{where} is not aligned to its {array.dtype.itemsize}-byte elements; pass a copy"
+                f"{back(param)}"
             )
         if param.is_output and not array.writeable:
             raise TensorIRError(
-                f"{where} is read-only, and {signature.name} writes it; pass a copy"
+                f"{where} is read-only, and {signature.name} writes it; pass a copy{back(param)}"
             )
 
     def span(self, array: DeviceArray) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from backends.call.signature import Signature
-from backends.call.spaces import HOST, argument_name
+from backends.call.spaces import HOST, argument_name, back
 from tensorir import TensorIRError, int_value
 from tensorir import dtype as dt
 
@@ -65,15 +65,14 @@ class ClSpace:
             HOST.check_memory(signature, position, array, arg)
             return
         where = argument_name(signature, position)
-        is_output = signature.params[position].is_output
+        param = signature.params[position]
         if array.strides is not None:
-            hint = ", and copy the result back" if is_output else ""
             raise TensorIRError(
-                f"{where} is not C-contiguous (strides {array.strides}); pass .copy(){hint}"
+                f"{where} is not C-contiguous (strides {array.strides}); pass .copy(){back(param)}"
             )
-        if is_output and not array.writeable:
+        if param.is_output and not array.writeable:
             raise TensorIRError(
-                f"{where} is read-only, and {signature.name} writes it; pass a copy"
+                f"{where} is read-only, and {signature.name} writes it; pass a copy{back(param)}"
             )
 
     def span(self, array: Any) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from tensorir.expr import Const, Expr, Load, maximum
 from tensorir.func import PrimFunc
 from tensorir.passes.facts.alignment import aligned_strides
 from tensorir.passes.facts.ranges import function_analyzer
+from tensorir.passes.simplify import simplify_data
 from tensorir.passes.swizzle import SWIZZLE, Swizzles, swizzled, swizzled_size
 from tensorir.stmt import Alloc, Exchange, Extern, Part, Prefetch, Stmt, Store, replace
 from tensorir.visit import map_children, map_loads, map_own_exprs, map_parts
@@ -81,11 +82,11 @@ class _Flatten:
         strides = aligned_strides(buffer, self.align)
         if strides is not None:
             places = [index * stride for index, stride in zip(indices, strides[1:])]
-            return (self.analyzer.simplify(sum(places[1:], places[0])),)
+            return (simplify_data(self.analyzer, sum(places[1:], places[0])),)
         result: Expr = indices[0] if indices else Const(0, dt.INDEX)
         for index, extent in zip(indices[1:], buffer.shape[1:]):
             result = result * extent + index
-        return (self.analyzer.simplify(result),)
+        return (simplify_data(self.analyzer, result),)
 
     def load(self, e: Load) -> Expr:
         return Load(self.buffer(e.buffer), self.index(e.buffer, e.indices))

@@ -8,6 +8,7 @@ from tensorir.expr import TRUE, all_of, conjuncts, in_turn
 from tensorir.func import PrimFunc
 from tensorir.passes.facts.ranges import Scope
 from tensorir.passes.rewriting import NOTHING, with_body
+from tensorir.passes.simplify import simplify_data
 from tensorir.stmt import Block, For, If, Seq, Stmt, seq
 from tensorir.visit import map_children, substitute_stmt
 
@@ -38,7 +39,7 @@ def _lower_block(block: Block, analyzer: Analyzer) -> Stmt:
         raise TensorIRError(f"block {block.name!r} still has its init; run lower_init first")
     bound = {it.var: analyzer.simplify(it.binding) for it in block.iters}
     left = [c for c in conjuncts(block.predicate) if not analyzer.prove(c)]
-    condition = all_of(*[analyzer.simplify(c) for c in left])
+    condition = all_of(*[simplify_data(analyzer, c) for c in left])
     body = substitute_stmt(block.body, bound)
     for part in reversed(in_turn(condition)):
         body = body if part is TRUE else If(part, body)

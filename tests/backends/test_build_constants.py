@@ -264,7 +264,7 @@ def test_names_alone_make_a_kernel_to_read(cache, tmp_path):
     kernel = build(packed(linear()), constants=("W",), cache=cache)
     full = build(packed(linear()), constants={"W": arrays()[1]}, cache=cache)
     assert kernel.source == full.source
-    assert kernel.export(tmp_path)[0].read_text() == kernel.source
+    assert kernel.export(tmp_path)[0].read_text().endswith(kernel.source)
     with pytest.raises(TensorIRError, match=r"names of its constants alone \('W'\).*\{name: array"):
         kernel(*arrays()[::2])
     with pytest.raises(TensorIRError, match=r"write constants=\('W',\)"):

@@ -81,6 +81,12 @@ def test_arguments_by_name(scale, outer):
         outer.named(**{x: a[None], y: b})
 
 
+def test_a_call_without_names_says_where_they_go(outer):
+    name = outer.func.given[1].name
+    with pytest.raises(TypeError, match=rf"kernel\.named by name.* unexpected .*'{name}'"):
+        outer(np.arange(3.0), **{name: np.arange(5.0)})
+
+
 def test_several_outputs_and_sizes(outer):
     a, b = np.arange(3.0), np.arange(5.0)
     total, sizes = outer(a, b)
@@ -209,6 +215,12 @@ REFUSED = {
         "argument 'A' (0) has dtype float64, expected float32; convert with .astype('float32')",
     ),
     "dtype of output": (lambda: (ones(3, 4), ones(3, 4, dtype="int32")), "'C' (1) has dtype int32"),
+    "list as output": (lambda: (ones(1, 4), [[1.0, 2, 3, 4]]), "'C' (1) is a list, not an array"),
+    "misaligned output": (lambda: (ones(3, 4), misaligned(3, 4)), "'C' (1) is not aligned"),
+    "byte order of output": (
+        lambda: (ones(3, 4), ones(3, 4, dtype=">f4")),
+        "'C' (1) has the byte order of another machine",
+    ),
     "byte order": (
         lambda: (ones(3, 4, dtype=">f4"),),
         "argument 'A' (0) has the byte order of another machine (>f4)",
@@ -254,6 +266,9 @@ def test_what_is_wrong_is_named(scale, case):
         scale(*args)
     assert str(error.value).startswith("scale: ")
     assert message in str(error.value)
+    makes_a_copy = any(word in str(error.value) for word in ("convert with", "pass "))
+    written = "argument 'C'" in str(error.value)
+    assert str(error.value).endswith("and copy the result back") is (makes_a_copy and written)
     after = [a for a in args if isinstance(a, np.ndarray)]
     assert all((x == y).all() for x, y in zip(before, after, strict=True)), "touched before checked"
 

@@ -102,7 +102,7 @@ $about
 
    Arrays are dense and row-major; a written array shares no memory with another one. Returns 0, or
    1 when there was no memory for intermediate results.$refused
-   Compile: $command -fopenmp -fwrapv -c $name.c (and link with -fopenmp -lm).
+   Compile: $command -fopenmp -fwrapv -Wno-psabi -c $name.c (and link with -fopenmp -lm).
 */
 int $name($declarations);
 
