@@ -28,15 +28,15 @@ def elementwise_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[MovePlan]:
     }
     large = instances(sch.state.block(group.block)) >= gpu.full
     likely = [{"warps": 8, "items": items} for items in (ITEMS[2::-1] if large else ITEMS[:1])]
-    says: dict[str, str] = {}
-    on_axes = _better_on_axes(sch, group, says)
+    told: dict[str, str] = {}
+    on_axes = _better_on_axes(sch, group, told)
     if _reads_alike(on_axes or sch, group):
         options["rows"] = ROWS
         rows = [{"warps": 8, "items": 1, "rows": n} for n in ROWS[3:1:-1]]
         plain = [{"rows": 1, **point} for point in likely]
         likely = [*rows, plain[-1]] if large else plain
     move = _elements if on_axes is None else _elements_on_axes
-    plan = MovePlan("elementwise", group, gpu, sch.copy(), move, options, likely, says=says)
+    plan = MovePlan("elementwise", group, gpu, sch.copy(), move, options, likely, told=told)
     if plan.works:
         other = _realigned(sch, group, gpu, plan)
         return [plan] if other is None else [other, plan]
@@ -45,7 +45,7 @@ def elementwise_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[MovePlan]:
         if scan.works:
             return [scan]
     why = "no rule is for it: what is independent in it is bound when it is lowered"
-    return [MovePlan("as_written", group, gpu, sch, _nothing, {}, [{}], says={"threads": why})]
+    return [MovePlan("as_written", group, gpu, sch, _nothing, {}, [{}], told={"threads": why})]
 
 
 def _nothing(sch: Schedule, group: Group) -> None:

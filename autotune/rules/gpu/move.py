@@ -48,7 +48,7 @@ class MovePlan(Plan):
     options  the values of each argument
     likely   points of these that may be good without tuning, preferred first; the one of the least
              estimated time is the default, and those after one that settles it are not tried
-    members  the blocks, where they are of several groups
+    told     what is not among the options because primitives refuse it, and why
     close    how many times the least estimated time the preferred one of them may take
     otherwise points that are tried where primitives refuse all likely ones
     bounds   cycles that each likely point takes at least, if formulas tell: those that cannot be
@@ -63,23 +63,12 @@ class MovePlan(Plan):
     options: Options
     likely: Sequence[Mapping[str, Any]]
     numerics: str = "bitwise"
-    members: tuple[str, ...] = ()
-    says: Mapping[str, str] = field(default_factory=dict)
+    stages: tuple[str, ...] = ()
+    told: Mapping[str, str] = field(default_factory=dict)
     close: float = 1.0
     otherwise: Sequence[Mapping[str, Any]] = ()
     bounds: Sequence[float] = ()
     _refusal: ScheduleError | None = None
-
-    @property
-    def stages(self) -> tuple[str, ...]:
-        return self.members
-
-    @property
-    def refused(self) -> Mapping[str, str]:
-        return self.says
-
-    def key(self, what: str) -> str:
-        return f"{self.group.block}.{what}"
 
     @cached_property
     def choices(self) -> tuple[Choice, ...]:

@@ -141,11 +141,11 @@ def recurrence_plan(
     wanted = [n for n in OF_ROWS if rows >= n * gpu.multiprocessors]
     threads = max(wanted, default=OF_ROWS[0])
     likely = [{"threads": threads, "ahead": ahead} for ahead in AHEAD[1:]]
-    says = {"threads": "steps follow each other: each thread takes a row through all of them"}
+    told = {"threads": "steps follow each other: each thread takes a row through all of them"}
     stages = () if reader is None else (first, group.block, reader)
     return MovePlan(
         "recurrence", group, gpu, sch.copy(), partial(_recurrence, reader=reader),
-        {"threads": OF_ROWS, "ahead": AHEAD}, likely, members=stages, says=says,
+        {"threads": OF_ROWS, "ahead": AHEAD}, likely, stages=stages, told=told,
     )  # fmt: skip
 
 

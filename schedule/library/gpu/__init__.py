@@ -1,51 +1,37 @@
 """Derived schedules for GPUs, written only with primitives."""
 
 from schedule.library.gpu.blockwise.on_axes import use_on_axes
-from schedule.library.gpu.blockwise.online import Online, OnlineRows, online, online_rows
-from schedule.library.gpu.boxes import Boxes, boxes
-from schedule.library.gpu.columns import Columns, columns
-from schedule.library.gpu.elementwise import Elementwise, elementwise, widest
+from schedule.library.gpu.blockwise.online import OnlineRows, online, online_rows
+from schedule.library.gpu.boxes import boxes
+from schedule.library.gpu.columns import columns
+from schedule.library.gpu.elementwise import elementwise, widest
 from schedule.library.gpu.filled import copied_bytes, laid_out, values_fetched, ways_apart
-from schedule.library.gpu.in_rows.long_rows import LongRows, long_rows
+from schedule.library.gpu.in_rows.long_rows import long_rows
 from schedule.library.gpu.in_rows.rows import Rows, rows
-from schedule.library.gpu.in_rows.short_rows import ShortRows, short_rows
-from schedule.library.gpu.matmul import Matmul, matmul
+from schedule.library.gpu.in_rows.short_rows import short_rows
+from schedule.library.gpu.matmul import matmul
 from schedule.library.gpu.memory.pitches import tile_pitches
 from schedule.library.gpu.memory.sectors import before_rows, begins_within, in_sector
-from schedule.library.gpu.realigned import Realigned, realigned
-from schedule.library.gpu.recurrences import Recurrence, recurrence
+from schedule.library.gpu.realigned import realigned
+from schedule.library.gpu.recurrences import recurrence
 from schedule.library.gpu.same_rows import same_rows
-from schedule.library.gpu.scans import Scan, scan, states_in_rows
-from schedule.library.gpu.scattered import COLUMNS, Scattered, chosen_by_data, columns_of, scattered
+from schedule.library.gpu.scans import scan, states_in_rows
+from schedule.library.gpu.scattered import COLUMNS, chosen_by_data, columns_of, scattered
 from schedule.library.gpu.staged import StagedTile, staged_results
 from schedule.library.gpu.steps import in_memory, turned_reads
 from schedule.library.gpu.tile_plan import Cut, TilePlan
 from schedule.library.gpu.tiles import asked_together, make_tiles, room_for_fetched, words
-from schedule.library.gpu.transpose import Transpose, transpose, turned_rows
-from schedule.library.gpu.whole import Whole, whole
-from schedule.library.gpu.windows import Windows, shared_reads, windows
+from schedule.library.gpu.transpose import transpose, turned_rows
+from schedule.library.gpu.whole import whole
+from schedule.library.gpu.windows import shared_reads, windows
 
 __all__ = [
     "COLUMNS",
-    "Boxes",
-    "Columns",
-    "Elementwise",
     "Cut",
-    "LongRows",
-    "Matmul",
-    "Online",
     "OnlineRows",
-    "Realigned",
-    "Recurrence",
     "Rows",
-    "Scan",
-    "Scattered",
-    "ShortRows",
     "StagedTile",
     "TilePlan",
-    "Transpose",
-    "Whole",
-    "Windows",
     "asked_together",
     "before_rows",
     "begins_within",

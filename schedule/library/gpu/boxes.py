@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
 
 from schedule.analysis.uses import accesses, written
 from schedule.errors import require
@@ -38,17 +37,6 @@ from tensorir import (
 )
 
 
-class Boxes(NamedTuple):
-    """The parts of the schedule, for steps that follow.
-
-    copies  the blocks that copy boxes to shared memory
-    loop    the loop over boxes, bound to blocks of threads
-    """
-
-    copies: tuple[BlockRef, ...]
-    loop: LoopRef
-
-
 @checked
 def boxes(
     sch: Schedule,
@@ -57,7 +45,7 @@ def boxes(
     *,
     warps: int = 8,
     sectors: bool = False,
-) -> Boxes:
+) -> LoopRef:
     """Schedule B[h, w, c] = f(A[c, h, w]) for a GPU: any permutation of any axes, short ones too.
 
     A block of threads moves a box of some extent along each axis: it is read in the order of A, and
@@ -72,6 +60,7 @@ def boxes(
            rows of B that begin within one: of what a box reads for them some elements at both ends
            are another's. Boxes are to be many sectors long
 
+    Returns the loop over boxes, bound to blocks of threads.
     Raises ScheduleError where the block reads nothing in another order than it writes.
     """
     with all_or_nothing(sch, f"gpu.boxes({str(block)!r})"):
@@ -106,9 +95,7 @@ def boxes(
         grid = fuse_for_blocks(sch, outer)
         sch.unroll([part, *(step for step, _ in shared)])
         lanes = [thread, *(lanes for _, lanes in shared)]
-        loop = bind_kernel(sch, grid, {"threadIdx.x": lanes})
-        return Boxes(tuple(copies), loop)
-    raise AssertionError
+        return bind_kernel(sch, grid, {"threadIdx.x": lanes})
 
 
 def _from_sector_rows(sch: Schedule, block: str, copy: str, last: Var) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import gcd, prod
-from typing import NamedTuple
 
 from schedule.analysis.uses import accesses, read_by_others
 from schedule.errors import require
@@ -19,22 +18,11 @@ from schedule.library.gpu.steps import (
     reduction_of,
 )
 from schedule.schedule import Schedule
-from schedule.state import BlockRef, LoopRef
+from schedule.state import LoopRef
 from tensorir import Gpu, Load, body_loads, checked, slope
 
 PIECE = 8
 """Rows that a thread reads at once, where blocks have whole rows."""
-
-
-class Columns(NamedTuple):
-    """The parts of the schedule, for steps that follow.
-
-    loop   the loop over groups of columns, bound to blocks of threads
-    parts  the block that computes parts of the sums in a kernel of its own, if there are any
-    """
-
-    loop: LoopRef
-    parts: BlockRef | None
 
 
 @checked
@@ -46,7 +34,7 @@ def columns(
     parts: int = 1,
     whole: bool = False,
     epilogue: str | None = None,
-) -> Columns:
+) -> LoopRef:
     """Schedule B[.., j] = the sum, or another reduction, of A[.., k, j] over all k, for a GPU.
 
     Lanes of a warp have columns side by side, and warps of a block have rows in turn; each thread
@@ -60,6 +48,7 @@ def columns(
               where these are few, or no multiple of a warp
     epilogue  an elementwise block that alone reads B, to be computed from registers
 
+    Returns the loop over groups of columns, bound to blocks of threads.
     Raises ScheduleError where the block is no reduction, or has no columns, or more than half as
     many as a block of so many warps has threads if it is to have all of them.
     """
@@ -67,7 +56,6 @@ def columns(
         outer, along = reduction_of(sch, block)
         require(bool(outer), block, f"block {block!r} computes a single value", "use whole")
         require(warps > 0 and parts > 0, block, f"{warps} warps and {parts} parts are too few")
-        made = None
         if parts > 1:
             term = sch.fuse(*along) if len(along) > 1 else along[0]
             extent = sch.state.loop(term).const_extent or 2 * parts
@@ -79,8 +67,7 @@ def columns(
         loop = _columns(sch, block, warps, whole, alone=epilogue is None)
         if epilogue is not None:
             end_in(sch, block, epilogue, loop, "threadIdx.x" if whole else "lane")
-        return Columns(loop, made)
-    raise AssertionError
+        return loop
 
 
 def _columns(sch: Schedule, block: str, warps: int, whole: bool, alone: bool = True) -> LoopRef:

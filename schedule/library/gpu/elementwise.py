@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple
 
 from schedule.analysis.uses import accesses, plain_stores
 from schedule.errors import require
@@ -42,17 +41,6 @@ FEW = 32
 """Terms of a sum that a thread writes out, at the most."""
 
 
-class Elementwise(NamedTuple):
-    """The parts of the schedule, for steps that follow.
-
-    loop    the loop bound to blocks of threads
-    thread  the loop bound to their threads
-    """
-
-    loop: LoopRef
-    thread: LoopRef
-
-
 @checked
 def elementwise(
     sch: Schedule,
@@ -62,7 +50,7 @@ def elementwise(
     items: int = 1,
     vector: int | None = None,
     epilogue: str | None = None,
-) -> Elementwise:
+) -> LoopRef:
     """Schedule a block whose elements are computed one by one, each with all of its terms if it is
     a reduction, for a GPU.
 
@@ -75,6 +63,7 @@ def elementwise(
               multiples of that; None is as many as one access moves
     epilogue  an elementwise block that alone reads what a reduction makes, computed with it
 
+    Returns the loop that is bound to blocks of threads.
     Raises ScheduleError where the block stores elsewhere than at its own variables, or its loops
     were changed before.
     """
@@ -106,9 +95,7 @@ def elementwise(
             sch.vectorize(each)
         if last != block:
             _write_terms_out(sch, block, thread)
-        loop = bind_kernel(sch, [*loops[:-1], over], {"threadIdx.x": [thread]})
-        return Elementwise(loop, thread)
-    raise AssertionError
+        return bind_kernel(sch, [*loops[:-1], over], {"threadIdx.x": [thread]})
 
 
 def _write_terms_out(sch: Schedule, block: str, thread: LoopRef) -> None:

@@ -23,19 +23,6 @@ from schedule.state import BlockRef, LoopRef
 from tensorir import Gpu, checked, variables
 
 
-class Matmul(NamedTuple):
-    """The parts of the schedule, for steps that follow.
-
-    result  the block that writes the result from registers
-    tiles   the blocks that copy tiles of the operands to shared memory
-    steps   the loop over steps of the sum, in which threads wait for each other
-    """
-
-    result: BlockRef
-    tiles: tuple[BlockRef, ...]
-    steps: LoopRef
-
-
 class Shape(NamedTuple):
     """How a tile of rows, or of columns, is shared: warps, parts, lanes and elements of a thread,
     outermost first. Lanes side by side have `elements` each, side by side; `parts` times that."""
@@ -61,7 +48,7 @@ def matmul(
     depth: int = 8,
     ahead: int = 1,
     epilogue: str | None = None,
-) -> Matmul:
+) -> LoopRef:
     """Schedule C[i, j] = sum of A[i, k] * B[k, j] for a GPU, axes of all three in any order.
 
     A block of threads computes a tile of C, warps x lanes x registers rows and columns of it, in
@@ -80,6 +67,7 @@ def matmul(
                tiles are multiples of what they copy at once
     epilogue   an elementwise block that alone reads C, to be computed from registers
 
+    Returns the loop over steps of the sum, in which threads wait for each other.
     Raises ScheduleError where the block is no product of matrices of its own variables.
     """
     with all_or_nothing(sch, f"gpu.matmul({str(block)!r})"):
@@ -93,7 +81,6 @@ def matmul(
         require(ahead >= 0, block, f"ahead={ahead!r} is not a number of steps from 0 on")
         plan = _Matmul(sch, block, product, shapes[0], shapes[1], depth, ahead)
         return plan.schedule(epilogue)
-    raise AssertionError
 
 
 def _shape(warps: int, lanes: int, registers: int) -> Shape:
@@ -112,7 +99,7 @@ class _Matmul(NamedTuple):
     depth: int
     ahead: int
 
-    def schedule(self, epilogue: str | None) -> Matmul:
+    def schedule(self, epilogue: str | None) -> LoopRef:
         sch, block, loops = self.sch, self.block, self.product
         result, copies = self._pad(epilogue)
         vectors = [self._lay_out(copy) for copy in copies]
@@ -139,7 +126,7 @@ class _Matmul(NamedTuple):
             sch.cooperative_fetch(copy, vector=vector)
         if self.ahead and sch.state.loop(step).const_extent != 1:
             sch.pipeline(step, [*[0] * len(copies), self.ahead])
-        return Matmul(result, tuple(copies), step)
+        return step
 
     def _pad(self, epilogue: str | None) -> tuple[BlockRef, list[BlockRef]]:
         """Pad the extents to whole tiles, and copy the operands and the result.

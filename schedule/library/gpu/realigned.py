@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.places import own_loops
@@ -15,19 +13,8 @@ from schedule.state import LoopRef
 from tensorir import Gpu, IterKind, checked
 
 
-class Realigned(NamedTuple):
-    """The parts of the schedule, for steps that follow.
-
-    out   the block that stores what another one makes in shared memory
-    loop  the loop over pieces of rows, bound to blocks of threads
-    """
-
-    out: str
-    loop: LoopRef
-
-
 @checked
-def realigned(sch: Schedule, block: str, *, warps: int = 8, items: int = 4) -> Realigned:
+def realigned(sch: Schedule, block: str, *, warps: int = 8, items: int = 4) -> LoopRef:
     """Schedule B[i, j] = f(A[i + 1, j]), whose rows begin elsewhere within a sector of memory than
     those that it reads, for a GPU: slices, concatenations and the like of rows that are no multiple
     of a sector.
@@ -39,6 +26,7 @@ def realigned(sch: Schedule, block: str, *, warps: int = 8, items: int = 4) -> R
     warps  of a block of threads
     items  elements of a thread in a piece
 
+    Returns the loop over pieces of rows, bound to blocks of threads.
     Raises ScheduleError where the block is a reduction, stores elsewhere than at its own variables,
     or its loops were changed before.
     """
@@ -56,5 +44,4 @@ def realigned(sch: Schedule, block: str, *, warps: int = 8, items: int = 4) -> R
         turns, lanes = zip(*(sch.split(loop, [None, threads]) for loop in (part, made)))
         write_out(sch, turns)
         grid = fuse_for_blocks(sch, [*others, over])
-        return Realigned(out, bind_kernel(sch, grid, {"threadIdx.x": lanes}))
-    raise AssertionError
+        return bind_kernel(sch, grid, {"threadIdx.x": lanes})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
 
 from schedule.analysis.uses import accesses, read_by_others, writers, written
 from schedule.errors import require
@@ -21,24 +20,11 @@ from schedule.library.gpu.steps import (
     write_out,
 )
 from schedule.schedule import Schedule
-from schedule.state import BlockRef, LoopRef
+from schedule.state import LoopRef
 from tensorir import Buffer, Expr, Gpu, IterKind, Var, checked, dtype, variables
 
 HELD = 2
 """Elements of one array that a step may read, for these to be fetched ahead."""
-
-
-class Recurrence(NamedTuple):
-    """The parts of the schedule, for steps that follow.
-
-    copies  the blocks that fetch what some steps read
-    steps   the loop over so many steps at a time
-    loop    the loop over rows that is bound to blocks of threads
-    """
-
-    copies: tuple[BlockRef, ...]
-    steps: LoopRef
-    loop: LoopRef
 
 
 @checked
@@ -49,7 +35,7 @@ def recurrence(
     threads: int = Gpu.warp,
     ahead: int = 16,
     reader: str | None = None,
-) -> Recurrence:
+) -> LoopRef:
     """Schedule the step of a recurrence, s[t + 1, i] = f(s[t, i], x[t + 1, i]) of a te.scan, for a
     GPU: a thread takes row i through all steps, whatever f is.
 
@@ -62,6 +48,7 @@ def recurrence(
     reader   an elementwise block that alone reads the states, each at its own time and row, to be
              computed with them, in one kernel with the first row: states stay in registers
 
+    Returns the loop over rows, bound to blocks of threads.
     Raises ScheduleError where the block is no step of a scan, or has loops that are bound or were
     split, or `reader` reads states in another way, or stores what follows in time side by side.
     """
@@ -88,19 +75,17 @@ def recurrence(
         steps, turn = sch.split(time, [None, ahead])
         known = sch.state.loop(fused[-1]).const_extent
         part, thread = sch.split(fused[-1], [None, min(threads, known or threads)])
-        shared: dict[BlockRef, LoopRef] = {}
+        shared: list[LoopRef] = []
         where, given = steps, _given(sch, block)
         if reader is None and any(_follow(sch, block, buffer) for buffer in given):
             sch.reorder(steps, thread)
             where = thread
             shared = _fetch_rows(sch, block, given, steps, thread)
         left = [buffer for buffer in _given(sch, block) if buffer in given]
-        tried = [_fetch(sch, block, buffer, where) for buffer in left]
-        copies = [copy for copy in tried if copy is not None]
+        for buffer in left:
+            _fetch(sch, block, buffer, where)
         sch.unroll(turn)
-        loop = bind_kernel(sch, [*fused[:-1], part], {"threadIdx.x": [thread, *shared.values()]})
-        return Recurrence((*shared, *copies), steps, loop)
-    raise AssertionError
+        return bind_kernel(sch, [*fused[:-1], part], {"threadIdx.x": [thread, *shared]})
 
 
 def _given(sch: Schedule, block: str) -> list[Buffer]:
@@ -114,8 +99,8 @@ def _given(sch: Schedule, block: str) -> list[Buffer]:
     )
 
 
-def _fetch(sch: Schedule, block: str, buffer: Buffer, steps: LoopRef) -> BlockRef | None:
-    """A copy in registers of what some steps read, where it is about an element for each."""
+def _fetch(sch: Schedule, block: str, buffer: Buffer, steps: LoopRef) -> None:
+    """Copy to registers what some steps read, where it is about an element for each."""
     start = len(sch.trace)
     copy = sch.cache_read(block, buffer.name, "local")
     sch.compute_at(copy, steps)
@@ -125,9 +110,8 @@ def _fetch(sch: Schedule, block: str, buffer: Buffer, steps: LoopRef) -> BlockRe
     most = HELD * (sch.state.loop(sch.get_loops(block)[-1]).const_extent or 1)
     if None in sizes or prod(n or 0 for n in sizes) > most:
         sch.undo(len(sch.trace) - start)
-        return None
-    write_out(sch, own)
-    return copy
+    else:
+        write_out(sch, own)
 
 
 def _follow(sch: Schedule, block: str, buffer: Buffer) -> bool:
@@ -140,11 +124,11 @@ def _follow(sch: Schedule, block: str, buffer: Buffer) -> bool:
 
 def _fetch_rows(
     sch: Schedule, block: str, given: Sequence[Buffer], steps: LoopRef, thread: LoopRef
-) -> dict[BlockRef, LoopRef]:
-    """Copies in shared memory of what some steps read of arrays in which they follow each other,
-    with the loop over threads of each: lanes that copy have neighbours, those that have rows meet
-    in no bank. None of what is much more than an element for each step of each row."""
-    found: dict[BlockRef, LoopRef] = {}
+) -> list[LoopRef]:
+    """Copy to shared memory what some steps read of arrays in which they follow each other; returns
+    the loop over threads of each: lanes that copy have neighbours, those that have rows meet in no
+    bank. None of what is much more than an element for each step of each row."""
+    found: list[LoopRef] = []
     count = sch.state.loop(thread).const_extent or 1
     most = HELD * count * (sch.state.loop(sch.get_loops(block)[-1]).const_extent or 1)
     for buffer in given:
@@ -166,7 +150,8 @@ def _fetch_rows(
         word = max(1, Gpu.bank_bytes // dtype.itemsize(buffer.dtype))
         if (row := last_axis(made)) > 0:
             sch.storage_align(copy, made.name, row - 1, 2 * word, word)
-        part, found[copy] = split_for_threads(sch, copy, [count], 1)
+        part, lanes = split_for_threads(sch, copy, [count], 1)
+        found.append(lanes)
         sch.unroll(part)
     return found
 

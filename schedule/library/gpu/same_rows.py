@@ -5,7 +5,7 @@ from __future__ import annotations
 from schedule.analysis.uses import accesses
 from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
-from schedule.library.gpu.elementwise import Elementwise, axes_of, widest
+from schedule.library.gpu.elementwise import axes_of, widest
 from schedule.library.gpu.steps import bind_kernel, fuse_for_blocks
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
@@ -14,7 +14,7 @@ from tensorir import Buffer, Gpu, IterKind, Var, variables
 
 def same_rows(
     sch: Schedule, block: str, *, threads: int = 8 * Gpu.warp, rows: int = 8
-) -> Elementwise:
+) -> LoopRef:
     """Schedule B[.., i, j] = f(A[.., i, j], v[j]) for a GPU: what only the last axes move, one or
     several of them, is read once for some rows and stays in registers.
 
@@ -24,6 +24,7 @@ def same_rows(
     threads  of a block, about
     rows     that a thread computes one after the other
 
+    Returns the loop that is bound to blocks of threads.
     Raises ScheduleError where the block is a reduction, stores elsewhere than at its own variables,
     or reads nothing for all rows alike.
     """
@@ -61,8 +62,7 @@ def same_rows(
         for lane in lanes:
             sch.vectorize(lane)
         grid = fuse_for_blocks(sch, [over, part])
-        return Elementwise(bind_kernel(sch, grid, {"threadIdx.x": [thread]}), thread)
-    raise AssertionError
+        return bind_kernel(sch, grid, {"threadIdx.x": [thread]})
 
 
 def alike(sch: Schedule, block: str, axes: list[LoopRef]) -> tuple[list[Buffer], int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from math import gcd
-from typing import NamedTuple
 
 from schedule.analysis.uses import accesses, written
 from schedule.errors import ScheduleError, require
@@ -29,17 +28,6 @@ AT_ONCE = 4
 """Terms of a sum that a thread has side by side in its code, whose loads are under way at once."""
 
 
-class Scan(NamedTuple):
-    """The parts of the schedule, for steps that follow.
-
-    loop  the loop over rows, and over the pieces of long ones, that is bound to blocks of threads
-    sums  the block that sums up these pieces in a kernel of its own, where rows are longer than one
-    """
-
-    loop: LoopRef
-    sums: BlockRef | None
-
-
 @checked
 def scan(
     sch: Schedule,
@@ -50,7 +38,7 @@ def scan(
     warps: int = 8,
     sectors: bool = False,
     reader: str | None = None,
-) -> Scan:
+) -> LoopRef:
     """Schedule the step of an associative recurrence, s[t + 1, i] = s[t, i] + x[t + 1, i] of a
     te.scan or with another operation, for a GPU, by the algorithm `scan_256x9` or its
     like.
@@ -70,6 +58,7 @@ def scan(
     reader    an elementwise block that alone reads the states, to be computed with them: it may
               turn them around, and read the state before its own where rows are of one piece
 
+    Returns the loop over rows, and over the pieces of long ones, bound to blocks of threads.
     Raises ScheduleError where the operation is none that is known to be associative, the number of
     steps is no constant, or `reader` does not keep to the rows and pieces.
     """
@@ -81,8 +70,7 @@ def scan(
             _sum_up(sch, name, warps * Gpu.warp, sectors and name is sums[-1])
         if reader in sch.get_blocks() and not _is_bound(sch, str(reader)):
             elementwise(sch, str(reader))
-        return Scan(loop, sums[-1] if sums else None)
-    raise AssertionError
+        return loop
 
 
 def _is_bound(sch: Schedule, block: str) -> bool:

@@ -8,7 +8,6 @@ one: threads that share terms are combined in a fixed order at the end, so are b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from schedule.analysis.places import Updates, places
 from schedule.analysis.uses import accesses, read_by_others, written
@@ -26,24 +25,11 @@ from schedule.library.gpu.steps import (
     write_out,
 )
 from schedule.schedule import Schedule
-from schedule.state import BlockRef, LoopRef
+from schedule.state import LoopRef
 from tensorir import Block, Buffer, Expr, Gpu, Load, Var, checked, int_value, variables, walk_exprs
 
 COLUMNS = Gpu.warp
 """Results side by side for one term from which on lanes have these, and not terms."""
-
-
-class Scattered(NamedTuple):
-    """The parts of the schedule, for steps that follow.
-
-    own    the block that adds each term where it belongs, to sums of one thread
-    parts  the block that combines those of a block of threads
-    loop   the loop over blocks of threads of this kernel
-    """
-
-    own: BlockRef
-    parts: BlockRef
-    loop: LoopRef
 
 
 @checked
@@ -55,7 +41,7 @@ def scattered(
     warps: int = 4,
     elements: int = 256,
     epilogue: str | None = None,
-) -> Scattered:
+) -> LoopRef:
     """Schedule h[b] = the sum, or another reduction, of the terms that data say are for b.
 
     Each block of threads has a part of the terms and a range of elements, whose sums fill shared
@@ -68,6 +54,7 @@ def scattered(
     elements  of those that data choose among, of one block: others pass over a term
     epilogue  an elementwise block that alone reads `block`, to be computed with it
 
+    Returns the loop over parts, bound to blocks of threads.
     Raises ScheduleError where `scatter` refuses the sum, or `columns` what combines the parts.
     """
     with all_or_nothing(sch, f"gpu.scattered({str(block)!r})"):
@@ -90,8 +77,7 @@ def scattered(
             _in_ranges(sch, mine, chosen[0], elements)
         loop = _kernel(sch, made, mine, chosen, near, wide, warps, elements)
         columns(sch, block, warps=8, epilogue=epilogue)
-        return Scattered(mine, made, loop)
-    raise AssertionError
+        return loop
 
 
 def chosen_by_data(node: Block) -> tuple[str, ...]:

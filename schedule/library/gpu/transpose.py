@@ -30,17 +30,6 @@ from schedule.state import BlockRef, LoopRef
 from tensorir import Architecture, Expr, Gpu, IterKind, Var, checked, dtype, int_value, variables
 
 
-class Transpose(NamedTuple):
-    """The parts of the schedule, for steps that follow.
-
-    tiles  the blocks that copy tiles to shared memory
-    loop   the loop over tiles, bound to blocks of threads
-    """
-
-    tiles: tuple[BlockRef, ...]
-    loop: LoopRef
-
-
 @checked
 def transpose(
     sch: Schedule,
@@ -50,7 +39,7 @@ def transpose(
     tile: int = Gpu.warp,
     results: bool = False,
     sectors: bool = False,
-) -> Transpose:
+) -> LoopRef:
     """Schedule B[.., j, .., i] = f(A[.., i, .., j]) for a GPU, any permutation of any axes in which
     the last one changes, however their indices are written: axes are those of memory.
 
@@ -68,6 +57,7 @@ def transpose(
            results are divided there, and of what a tile reads for them a sector at each end is in
            another one too. Tiles are to be many sectors long
 
+    Returns the loop over tiles, bound to blocks of threads.
     Raises ScheduleError where the block reads nothing along another axis than it writes.
     """
     with all_or_nothing(sch, f"gpu.transpose({str(block)!r})"):
@@ -77,7 +67,6 @@ def transpose(
         made = block if results else None
         last = _apart(sch, block) if results else block
         return _Transpose(sch, last, made, *_turned(sch, last), warps, tile, sectors).schedule()
-    raise AssertionError
 
 
 def _apart(sch: Schedule, block: str) -> str:
@@ -142,7 +131,7 @@ class _Transpose(NamedTuple):
     tile: int
     sectors: bool
 
-    def schedule(self) -> Transpose:
+    def schedule(self) -> LoopRef:
         sch, block = self.sch, self.block
         others = [x for x in sch.get_loops(block) if x not in (self.row, self.column)]
         rows, row = sch.split(self.row, [None, self.read_at_once])
@@ -171,7 +160,7 @@ class _Transpose(NamedTuple):
         sch.unroll(column_part)
         warps, lanes = zip((warp, lane), *shared)
         grid = fuse_for_blocks(sch, [*others, rows, columns])
-        return Transpose(tuple(copies), bind_kernel(sch, grid, {"warp": warps, "lane": lanes}))
+        return bind_kernel(sch, grid, {"warp": warps, "lane": lanes})
 
     def _copied(self, name: str) -> BlockRef:
         """A copy of an array whose rows begin in other banks."""
@@ -258,7 +247,6 @@ def turned_rows(
             sch.reorder(*own)
         cooperative_fetch(sch, users[0])
         return made
-    raise AssertionError
 
 
 def _rows_as_written(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from schedule.analysis.uses import accesses, read_by_others, written
 from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
@@ -23,17 +21,6 @@ from schedule.state import BlockRef, LoopRef
 from tensorir import Block, Buffer, Gpu, checked, variables
 
 
-class Whole(NamedTuple):
-    """The parts of the schedule, for steps that follow.
-
-    parts  the block of the first kernel, which computes a part of each value in each block
-    loop   the loop over these parts that is bound to blocks of threads
-    """
-
-    parts: BlockRef
-    loop: LoopRef
-
-
 @checked
 def whole(
     sch: Schedule,
@@ -43,7 +30,7 @@ def whole(
     warps: int = 8,
     sectors: bool = False,
     epilogue: str | None = None,
-) -> Whole:
+) -> LoopRef:
     """Schedule a reduction of many elements to few values, one for instance, for a GPU.
 
     In the first kernel blocks of threads take turns with pieces of the array, in which threads have
@@ -57,6 +44,7 @@ def whole(
               where sectors of memory begin on, for rows that begin within one
     epilogue  an elementwise block that alone reads what `block` makes, to be computed with it
 
+    Returns the loop over parts of the first kernel, bound to blocks of threads.
     Raises ScheduleError where the block is no reduction.
     """
     with all_or_nothing(sch, f"gpu.whole({str(block)!r})"):
@@ -78,8 +66,7 @@ def whole(
         loop = bind_kernel(sch, fuse_for_blocks(sch, over), {"threadIdx.x": [last]})
         if epilogue is not None:
             end_in(sch, block, epilogue, loop, "threadIdx.x", threads)
-        return Whole(parts, first)
-    raise AssertionError
+        return first
 
 
 def _in_turns(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil, prod
-from typing import NamedTuple
 
 from schedule.analysis.uses import accesses, written
 from schedule.errors import require
@@ -43,17 +42,6 @@ WRITTEN_OUT = 64
 """Terms of a thread that are written out, at most."""
 
 
-class Windows(NamedTuple):
-    """The parts of the schedule, for steps that follow.
-
-    copies  the blocks that copy to shared memory
-    loop    the loop over boxes, bound to blocks of threads
-    """
-
-    copies: tuple[BlockRef, ...]
-    loop: LoopRef
-
-
 @checked
 def windows(
     sch: Schedule,
@@ -65,7 +53,7 @@ def windows(
     results: bool = False,
     epilogue: str | None = None,
     padding: Sequence[str] = (),
-) -> Windows:
+) -> LoopRef:
     """Schedule B[i, j] = f(A[i, j], A[i, j + 1], A[i + 1, j], ...) for a GPU: stencils, pooling,
     depthwise convolutions, each element with all of its terms.
 
@@ -84,12 +72,12 @@ def windows(
     epilogue  an elementwise block that alone reads what a reduction makes, computed with it
     padding   blocks that pad what `block` reads, for it alone
 
+    Returns the loop over boxes, bound to blocks of threads.
     Raises ScheduleError where the block stores elsewhere than at its own variables, its loops were
     changed before, no array is read in several places, or no whole warps write results.
     """
     with all_or_nothing(sch, f"gpu.windows({str(block)!r})"):
         return _Windows(sch, block, threads, own, sectors, results).schedule(epilogue, padding)
-    raise AssertionError
 
 
 class _Windows:
@@ -105,7 +93,7 @@ class _Windows:
         self.asked: dict[str, int] = {}
         """Elements of each copy that a thread reads."""
 
-    def schedule(self, epilogue: str | None, padding: Sequence[str]) -> Windows:
+    def schedule(self, epilogue: str | None, padding: Sequence[str]) -> LoopRef:
         sch, block = self.sch, self.block
         names = shared_reads(sch.state.block(block))
         require(bool(names), block, f"block {block!r} reads no array in several places")
@@ -136,8 +124,7 @@ class _Windows:
             sch.reverse_compute_at(out, grid[-1])
             shared.append(sch.fuse(*write_from_sectors(sch, out, self.threads_at_once // Gpu.warp)))
         grid = fuse_for_blocks(sch, grid)
-        loop = bind_kernel(sch, grid, {"threadIdx.x": [thread, *shared]})
-        return Windows(tuple(copies), loop)
+        return bind_kernel(sch, grid, {"threadIdx.x": [thread, *shared]})
 
     @property
     def threads_at_once(self) -> int:

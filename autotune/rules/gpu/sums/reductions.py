@@ -75,12 +75,12 @@ def _plans(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> Iterator[Move
 
     def plan(
         name: str, move: Move, options: Options, *likely: Mapping[str, Any],
-        otherwise: Sequence[Mapping[str, Any]] = (), says: Mapping[str, str] = NOTHING,
+        otherwise: Sequence[Mapping[str, Any]] = (), told: Mapping[str, str] = NOTHING,
     ) -> MovePlan:  # fmt: skip
         close = CLOSE if any(point.get("sectors") for point in likely) else 1.0
         return MovePlan(
             name, group, gpu, sch, move, options, likely, "reassociated", close=close,
-            otherwise=otherwise, says=says,
+            otherwise=otherwise, told=told,
         )  # fmt: skip
 
     wanted = 2 * gpu.multiprocessors
@@ -126,8 +126,8 @@ def _plans(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> Iterator[Move
     if library.gpu.begins_within(block):
         point = {"by": "block", "sectors": True, "keep": "shared"}
         likely = [*({**point, "warps": n} for n in each[-2:]), *likely]
-    says = _without_units(sch.copy(), group)
-    yield plan("rows", _rows, options, *likely, otherwise=again, says=says)
+    told = _without_units(sch.copy(), group)
+    yield plan("rows", _rows, options, *likely, otherwise=again, told=told)
 
 
 def _of_few_terms(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> list[Plan]:

@@ -31,24 +31,10 @@ WRITTEN_OUT = 1024
 """Operations of a thread that are written out, at most."""
 
 
-class Online(NamedTuple):
-    """The parts of the schedule, for steps that follow.
-
-    stages  the blocks of the kernel but copies of what products read: the first states, what makes
-            the elements that enter, the steps, and what reads the last states
-    time    the loop over the steps
-    blocks  the loop over blocks of threads
-    """
-
-    stages: tuple[str, ...]
-    time: LoopRef
-    blocks: LoopRef
-
-
 @checked
 def online(
     sch: Schedule, block: str, *, rows: int = 4, threads: tuple[int, int] = (16, 8)
-) -> Online:
+) -> LoopRef:
     """Schedule a scan over blocks of terms for a GPU, and what reads its last states: sums weighted
     by a softmax as the algorithms `online_32` and `online_64` make them, `block` their result.
 
@@ -58,11 +44,11 @@ def online(
     that all threads fetch together, those that rows alone move once. Elementwise stages around go
     along. Extents need not divide.
 
+    Returns the loop that is bound to blocks of threads.
     Raises ScheduleError where `block` reads no states of such a scan, and where a step is refused.
     """
     with all_or_nothing(sch, f"gpu.online({str(block)!r})"):
         return _Online(sch, block, rows, *threads).schedule()
-    raise AssertionError
 
 
 class OnlineRows(NamedTuple):
@@ -82,7 +68,6 @@ def online_rows(sch: Schedule, block: str) -> OnlineRows:
         iters = sch.state.block(found.first[0]).iters
         extents = {found.kinds[found.first[0], it.var]: int_value(it.extent) for it in iters}
         return OnlineRows(tuple(found.members), tuple(extents.get(row) for row in found.rows))
-    raise AssertionError
 
 
 class _Online(Stages):
@@ -93,7 +78,7 @@ class _Online(Stages):
         self.own, self.down, self.across = own, down, across
         self.bound: dict[str, list[LoopRef]] = {"threadIdx.y": [], "threadIdx.x": []}
 
-    def schedule(self) -> Online:
+    def schedule(self) -> LoopRef:
         sch = self.sch
         grid = self.one_nest()
         copies = [copy for name in (*self.before, *self.steps) for copy in self.copies(name, grid)]
@@ -106,7 +91,7 @@ class _Online(Stages):
         for copy in (*copies, *self.filled):
             self.fetch(copy)
         grid = fuse_for_blocks(sch, grid)
-        return Online(tuple(self.members), self.time, bind_kernel(sch, grid, self.bound))
+        return bind_kernel(sch, grid, self.bound)
 
     def one_nest(self) -> list[LoopRef]:
         """The loops over rows of all blocks as one nest; returns those over tiles of rows."""

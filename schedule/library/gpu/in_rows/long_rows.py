@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
 
 from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
@@ -13,25 +12,12 @@ from schedule.library.gpu.in_rows.stages import chain_of
 from schedule.library.gpu.steps import reduction_of
 from schedule.library.gpu.whole import whole
 from schedule.schedule import Schedule
-from schedule.state import BlockRef
 from tensorir import Gpu, checked
 
 ITEMS = 8
 """Pieces of the result of a thread, which reads numbers of the row once for them."""
 
 WAYS = ("block", "lanes")
-
-
-class LongRows(NamedTuple):
-    """The parts of the schedule, for steps that follow.
-
-    parts  the blocks that compute parts of sums, each in a kernel of its own; sums by lanes have
-           none where they have one term
-    sums   those that add these up
-    """
-
-    parts: tuple[BlockRef, ...]
-    sums: tuple[BlockRef, ...]
 
 
 @checked
@@ -43,7 +29,7 @@ def long_rows(
     blocks: int = 64,
     warps: int = 8,
     stages: Collection[str] | None = None,
-) -> LongRows:
+) -> None:
     """Schedule what is computed of the elements of a row and of reductions of that row, such as
     softmax and norms, for a GPU that has more multiprocessors than there are rows; `block` is the
     last one of them.
@@ -69,19 +55,18 @@ def long_rows(
         for name in chain[:-1]:
             if name not in sums:
                 sch.compute_inline(name)
-        if by == "lanes":
-            made = [_parts(sch, name, blocks, warps) for name in sums]
-        else:
-            made = [whole(sch, name, blocks=blocks, warps=warps).parts for name in sums]
+        for name in sums:
+            if by == "lanes":
+                _by_lanes(sch, name, blocks, warps)
+            else:
+                whole(sch, name, blocks=blocks, warps=warps)
         if chain[-1] not in sums:
             elementwise(sch, block, threads=warps * Gpu.warp, items=ITEMS)
-        return LongRows(tuple(name for name in made if name is not None), tuple(sums))
-    raise AssertionError
 
 
-def _parts(sch: Schedule, name: str, blocks: int, warps: int) -> BlockRef | None:
-    """Parts of sums by lanes, of whole rows of columns where these are no multiple of a warp."""
+def _by_lanes(sch: Schedule, name: str, blocks: int, warps: int) -> None:
+    """Sums by lanes, of whole rows of columns where these are no multiple of a warp."""
     outer, _ = reduction_of(sch, name)
     count = sch.state.loop(outer[-1]).const_extent if outer else None
     full = count is not None and count % Gpu.warp > 0 and 2 * count <= Gpu.warp * warps
-    return columns(sch, name, warps=warps, parts=blocks, whole=full).parts
+    columns(sch, name, warps=warps, parts=blocks, whole=full)

@@ -98,7 +98,6 @@ def rows(
         outer, axes = axes_of_rows(sch, block, chain)
         todo = _Rows(sch, block, outer, axes, by, warps, turns, sectors, shared, tuple(aside))
         return todo.schedule(chain, keep)
-    raise AssertionError
 
 
 @dataclass(frozen=True)

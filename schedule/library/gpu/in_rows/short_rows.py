@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from math import prod
-from typing import NamedTuple
 
 from schedule.analysis.uses import accesses, written
 from schedule.errors import require
@@ -25,21 +24,10 @@ LONGEST = 64
 """Elements of a row that a thread has at the most: all of them are in registers."""
 
 
-class ShortRows(NamedTuple):
-    """The parts of the schedule, for steps that follow.
-
-    loop    the loop over pieces of rows that is bound to blocks of threads
-    copies  the blocks that copy rows to shared memory, and from there
-    """
-
-    loop: LoopRef
-    copies: tuple[BlockRef, ...]
-
-
 @checked
 def short_rows(
     sch: Schedule, block: str, *, warps: int = 4, stages: Collection[str] | None = None
-) -> ShortRows:
+) -> LoopRef:
     """Schedule a reduction along the last axes, or what is computed of the elements of a row and of
     reductions of that row, for a GPU; `block` is the last one of them, and rows are short.
 
@@ -52,6 +40,7 @@ def short_rows(
     warps  of a block
     stages the blocks before it that are computed with it; None is all that it alone uses
 
+    Returns the loop over pieces of rows, bound to blocks of threads.
     Raises ScheduleError where the blocks reduce along different numbers of axes, or along none, and
     where there is one row, or rows are long or of symbolic length.
     """
@@ -65,10 +54,9 @@ def short_rows(
         long = f"rows of block {block!r} have more than {LONGEST} elements, or are all one"
         require(known, block, long, "use rows")
         return _by_threads(rows, warps * Gpu.warp, rows.inlined(chain, rows.is_number))
-    raise AssertionError
 
 
-def _by_threads(rows: RowStages, threads: int, chain: Sequence[BlockRef]) -> ShortRows:
+def _by_threads(rows: RowStages, threads: int, chain: Sequence[BlockRef]) -> LoopRef:
     """The kernel of a chain, of so many threads of a block or a few less."""
     sch, outer = rows.sch, rows.outer
     copies = rows.copies(chain, rows.along(chain), "shared")
@@ -106,8 +94,7 @@ def _by_threads(rows: RowStages, threads: int, chain: Sequence[BlockRef]) -> Sho
         _apart(sch, name, buffer, chain, piece, of_rows)
     copies += stored * whole
     lanes = [thread, *(_shared(sch, copy, threads) for copy in copies)]
-    loop = bind_kernel(sch, fuse_for_blocks(sch, grid), {"threadIdx.x": lanes})
-    return ShortRows(loop, tuple(copies))
+    return bind_kernel(sch, fuse_for_blocks(sch, grid), {"threadIdx.x": lanes})
 
 
 def _apart_from(sch: Schedule, block: str, at: int, scope: str) -> BlockRef:
