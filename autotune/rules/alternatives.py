@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from autotune.rules.group import Refused, attempt, in_scan, output_store
 from autotune.rules.inlined import join_epilogue, leave_out
 from schedule import BlockRef, Schedule, ScheduleError, library
-from tensorir import Algorithm, PrimFunc, allows, known_algorithms, variables
-
-if TYPE_CHECKING:
-    from tensorir import Device
+from tensorir import Algorithm, Device, PrimFunc, allows, known_algorithms, variables
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,10 +19,10 @@ from typing import Any
 
 from autotune.rules.ahead import asking_pays
 from autotune.rules.chain_nest import SIDE_BY_SIDE, ChainNest, tile_of
-from autotune.rules.common_reads import read_in_common
 from autotune.rules.effort import one_thread
 from autotune.rules.find_chain import Chain, find_chains, last_reduce
 from autotune.rules.group import Group, Refused, bytes_of, moved_bytes, size
+from autotune.rules.lanes import read_in_common
 from autotune.rules.plan import NoPlan, OpenPlan, Plan, Values, threads, tried
 from autotune.rules.stores import stores
 from schedule import Schedule, library, writers

@@ -8,10 +8,15 @@ from typing import Any
 
 from autotune.rules.ahead import ask_ahead
 from autotune.rules.chain_rows import put_in_rows
-from autotune.rules.common_reads import read_in_common, run_together
 from autotune.rules.find_chain import Chain
 from autotune.rules.group import attempt, output_store, size
-from autotune.rules.lanes import into_lanes, lanes_inside, unroll_short
+from autotune.rules.lanes import (
+    into_lanes,
+    lanes_inside,
+    read_in_common,
+    run_together,
+    unroll_short,
+)
 from autotune.rules.nest import finish_nest
 from schedule import Schedule, library
 from tensorir import Cpu, int_value, written

@@ -7,8 +7,18 @@ from math import prod
 
 from autotune.rules.group import output_store
 from autotune.rules.nest import is_contiguous, loops_by_variable
-from schedule import LoopRef, Schedule, library
-from tensorir import Block, IterVar, Load, Var, combiner_of, int_value, variables, written
+from schedule import LoopRef, Schedule, library, needed
+from tensorir import (
+    Block,
+    IterVar,
+    Load,
+    Var,
+    body_loads,
+    combiner_of,
+    int_value,
+    variables,
+    written,
+)
 
 FEW = 4
 """Terms that are written out."""
@@ -52,6 +62,40 @@ def into_lanes(sch: Schedule, block: str, width: int, lanes: int) -> list[str]:
     first = str(sch.rfactor(block, lane))
     *steps, _ = library.add_lanes(sch, block, width, lanes)
     return [first, *steps]
+
+
+def read_in_common(sch: Schedule, statistics: Sequence[str]) -> list[tuple[str, ...]]:
+    """Reductions along contiguous memory in groups, in program order: those of a group have runs of
+    one length, and share what they read with the first of it, and none needs another one."""
+    groups: list[list[str]] = []
+    for name in statistics:
+        fitting = (g for g in groups if _goes_with(sch, name, g))
+        group = next(fitting, None)
+        if group is None:
+            groups.append([name])
+        else:
+            group.append(name)
+    return [tuple(group) for group in groups]
+
+
+def _goes_with(sch: Schedule, name: str, group: Sequence[str]) -> bool:
+    pair = sch.state.block(name), sch.state.block(group[0])
+    one, other = ({read.buffer for read in body_loads(block)} for block in pair)
+    if one.isdisjoint(other) or not needed(sch.state, name).isdisjoint(group):
+        return False
+    return len({run_length(library.contiguous_run(block)) for block in pair}) == 1
+
+
+def run_together(sch: Schedule, blocks: Sequence[str]) -> list[str]:
+    """Move the statements of `blocks`, which are in one loop, to the first of them; returns them in
+    the order of the program."""
+    found = sorted(blocks, key=sch.state.place)
+    for before, block in zip(found, found[1:]):
+        order = list(map(str, sch.get_blocks()))
+        after = order[order.index(before) + 1]
+        if after != block:
+            sch.run_before(block, after)
+    return found
 
 
 def lanes_inside(sch: Schedule, blocks: Sequence[str], outside: int) -> None:

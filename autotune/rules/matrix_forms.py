@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from autotune.rules.group import Group, attempt
 from autotune.rules.plan import OpenPlan, tried
 from autotune.rules.ranked import group_contraction
-from schedule import Schedule
+from schedule import Schedule, library
 
-if TYPE_CHECKING:
-    from schedule import library
-
-    Form = tuple[library.Contraction, tuple[int, ...]]
-    """A contraction and its axes in order, of which the columns are last."""
+Form = tuple["library.Contraction", tuple[int, ...]]
+"""A contraction and its axes in order, of which the columns are last."""
 
 P = TypeVar("P", bound=OpenPlan)
 

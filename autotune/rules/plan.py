@@ -6,7 +6,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from types import MappingProxyType
@@ -131,15 +131,8 @@ class NoPlan(Plan):
     """What a rule looked for and primitives refuse, and why."""
 
     group: Group
-    why: Mapping[str, str]
-    name = "none"
-    numerics = "bitwise"
-    choices = ()
-    failed = True
-
-    @property
-    def refused(self) -> Mapping[str, str]:
-        return self.why
+    told: Mapping[str, str] = field(default_factory=dict)
+    name, numerics, choices, failed = "none", "bitwise", (), True
 
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         return {}

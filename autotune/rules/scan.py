@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from autotune.rules.effort import one_thread
 from autotune.rules.group import Group, Refused, attempt, instances, output_store, size, stride_in
@@ -23,48 +22,37 @@ ROWS, VECTORS = (1, 2, 4, 8), (1, 2, 4, 8, 16, 32, 64, 128)
 """Rows, or vectors of each row, that advance together."""
 
 
-class Scan(NamedTuple):
-    """The blocks of a scan, in program order: its first rows, its step, and what copies the states
-    in their order, if it is all that reads them.
-
-    at  how many axes of the states are before the time
-    """
-
-    stages: tuple[str, ...]
-    at: int
-
-
 @dataclass(frozen=True, eq=False)
 class ScanPlan(OpenPlan):
-    """`size` rows side by side, or elements of a row in vectors, through all of the time."""
+    """`size` rows side by side, or elements of a row in vectors, through all of the time.
 
-    scan: Scan
+    stages  in program order: the first rows, the step, and what copies the states in their order,
+            if it is all that reads them
+    at      how many axes of the states are before the time
+    """
+
+    stages: tuple[str, ...] = ()
+    at: int = 0
     name: str = "scan"
     numerics: str = "bitwise"
 
-    @property
-    def stages(self) -> tuple[str, ...]:
-        return self.scan.stages
-
     def apply(self, sch: Schedule, values: Values) -> None:
-        scan, own = self.scan, self.chosen(values)
-        rank = len(sch.state.block(scan.stages[1]).iters)
-        tasks = [self._nest(sch, stage, own["size"]) for stage in scan.stages]
+        own, rank = self.chosen(values), len(sch.state.block(self.stages[1]).iters)
+        tasks = [self._nest(sch, stage, own["size"]) for stage in self.stages]
         if len(tasks) == 3:
             tasks = [sch.merge(*tasks)]
-            if scan.at == rank - 1:
-                finish_nest(sch, scan.stages[2], self.cpu, unroll_rows=0)
+            if self.at == rank - 1:
+                finish_nest(sch, self.stages[2], self.cpu, unroll_rows=0)
         if self.parallel(values):
             sch.parallel(tasks[-1])
 
     def _nest(self, sch: Schedule, stage: str, factor: int) -> LoopRef:
         """Bring the loops of a stage in order; returns the loop over independent pieces."""
-        scan = self.scan
         names = loops_by_variable(sch, stage)
         loops = [LoopRef(names[it.var.name]) for it in sch.state.block(stage).iters]
-        reads = len(scan.stages) == 3 and stage == scan.stages[2]
-        time = loops.pop(scan.at if reads else 0)
-        outer, inner = loops[: scan.at], loops[scan.at :]
+        reads = stage in self.stages[2:]
+        time = loops.pop(self.at if reads else 0)
+        outer, inner = loops[: self.at], loops[self.at :]
         inner.sort(key=lambda loop: sch.state.loop(loop).const_extent != 1)  # units are no lanes
         rows = not inner
         piece, part = sch.split((inner or outer).pop(), [None, factor])
@@ -82,15 +70,15 @@ def scan_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[ScanPla
     plans = []
     for group in groups:
         block = sch.state.block(group.block)
-        scan = _find(sch, block)
-        if scan is None:
+        stages, at = _find(sch, block)
+        if not stages:
             continue
-        rows = scan.at == len(block.iters) - 1
+        rows = at == len(block.iters) - 1
         sizes = ROWS if rows else tuple(n * cpu.lanes() for n in VECTORS)
         wanted = 4 if rows else _columns(block, sizes, cpu)  # a step waits for the one before it
         cycles = instances(block) * cpu.costs.latency / wanted if rows else one_thread([block], cpu)
         options = {"size": (sizes, wanted), "threads": threads(cpu, cycles)}
-        plans.append(tried(sch, ScanPlan(group, cpu, options, cycles, scan)))
+        plans.append(tried(sch, ScanPlan(group, cpu, options, cycles, stages, at)))
     return plans
 
 
@@ -147,23 +135,22 @@ def _before_time(reader: Block, load: Load) -> int:
     return sum(0 <= place < places[0] for place in places[1:])
 
 
-def _find(sch: Schedule, block: Block) -> Scan | None:
-    """The scan that `block` is the step of; None where it has other blocks as well."""
+def _find(sch: Schedule, block: Block) -> tuple[tuple[str, ...], int]:
+    """The stages of the scan that `block` is the step of, and how many axes are before the time; no
+    stages where it has other blocks as well."""
     first, store = _first_rows(sch, block), output_store(block)
-    if first is None or store is None:
-        return None
-    time = block.iters[0].var
-    at = next((n for n, i in enumerate(store.indices) if time in i.variables), None)
-    if at is None:  # a single step
-        return None
+    time = block.iters[0].var if block.iters else None
+    places = [n for n, i in enumerate(store.indices if store else ()) if time in i.variables]
+    if first is None or store is None or not places:  # or a single step
+        return (), 0
     stages = (first, str(block.name))
     if store.buffer in sch.func.params:
-        return Scan(stages, at)
+        return stages, places[0]
     order = [str(name) for name in sch.get_blocks()]
     after = order[order.index(str(block.name)) + 1 :]
     readers = [name for name in after if body_loads(sch.state.block(name), store.buffer)]
     alone = readers == after[:1] and _copies(sch.state.block(readers[0]), store.buffer)
-    return Scan((*stages, *readers) if alone else stages, at)
+    return ((*stages, *readers) if alone else stages), places[0]
 
 
 def _first_rows(sch: Schedule, block: Block) -> str | None:

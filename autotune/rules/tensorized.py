@@ -10,18 +10,15 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autotune.rules.effort import one_thread
 from autotune.rules.group import SYMBOLIC_SIZE, Group, lane_of, output_store, size
-from autotune.rules.matrix_forms import in_forms
+from autotune.rules.matrix_forms import Form, in_forms
 from autotune.rules.plan import OpenPlan, Options, Values, threads
 from autotune.rules.transposed import placing_plan
 from schedule import Schedule, library
-from tensorir import Cpu, body_loads, dtype, find_intrin
-
-if TYPE_CHECKING:
-    from autotune.rules.matrix_forms import Form
+from tensorir import Cpu, body_loads, dtype
 
 STRIPS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 """Widths of register tiles, in strips of 16 columns."""
@@ -129,9 +126,7 @@ def _plan(group: Group, cpu: Cpu, sch: Schedule, form: Form | None) -> Tensorize
     found = library.find_products(sch, group.block, cpu.target.features, tiles=False)
     if not found:
         return None
-    name, roles = max(found, key=lambda each: (each[1].lanes, each[0]))
-    intrin = find_intrin(name)
-    assert intrin is not None
+    intrin, roles = max(found, key=lambda each: (each[1].lanes, each[0].name))
     exact = not dtype.is_float(intrin.func.params[-1].dtype)
     cycles = one_thread([sch.state.block(group.block)], cpu) / roles.group
     batches, others = extents(sch, roles.batch), extents(sch, roles.outer)
@@ -140,7 +135,7 @@ def _plan(group: Group, cpu: Cpu, sch: Schedule, form: Form | None) -> Tensorize
         cpu=cpu,
         options=_options(group, roles, batches, others, cpu, cycles),
         cycles=cycles,
-        intrinsic=name,
+        intrinsic=intrin.name,
         roles=roles,
         numerics="bitwise" if exact else intrin.numerics,
         rows=(roles.rows or SYMBOLIC_SIZE) * others,

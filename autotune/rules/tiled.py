@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from autotune.rules.effort import one_thread
 from autotune.rules.group import SYMBOLIC_SIZE, Group, output_store
-from autotune.rules.matrix_forms import in_forms
+from autotune.rules.matrix_forms import Form, in_forms
 from autotune.rules.plan import OpenPlan, Options, Values, threads
 from autotune.rules.tensorized import extents, tensorized_plans, widens
 from schedule import Schedule, library
-from tensorir import Buffer, Cpu, body_loads, dtype, find_intrin
+from tensorir import Buffer, Cpu, body_loads, dtype
 
 TILES = (1, 2, 4, 8, 16, 32)
 """Tiles of sums below each other that make a block of rows."""
@@ -34,9 +34,6 @@ IN_PASSING = 0.5
 
 OFTEN = 8
 """Panels that use the same rows, from which on these are copied first."""
-
-if TYPE_CHECKING:
-    from autotune.rules.matrix_forms import Form
 
 
 class Sizes(NamedTuple):
@@ -147,11 +144,9 @@ def _plan(
     products = library.find_products(trial, group.block, cpu.target.features, tiles=True)
     if not products:
         return None
-    roles = products[0][1]
+    intrin, roles = products[0]
     if not roles.plain or form is None and extents(trial, roles.outer) > 1:
         return None
-    intrin = find_intrin(products[0][0])
-    assert intrin is not None
     first, _, sums = (param.dtype for param in intrin.func.params)
     sizes = Sizes(
         batch=extents(trial, (*roles.batch, *roles.outer)),
@@ -164,7 +159,7 @@ def _plan(
     turned = 0.0 if form is None else _turned(*form, sizes) * cpu.costs.alone
     times = sorted((_cycles(r.at_once, sizes, cpu), n) for n, (_, r) in enumerate(products))
     cycles = times[0][0] + turned
-    offered = [(products[n][0], products[n][1].at_once) for _, n in times]
+    offered = [(products[n][0].name, products[n][1].at_once) for _, n in times]
     return TiledPlan(
         group=group,
         cpu=cpu,

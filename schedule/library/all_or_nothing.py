@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from schedule.errors import Illegal, Refusal, ScheduleError
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
+from schedule.schedule import Schedule
 
 
 @contextmanager

@@ -7,15 +7,12 @@ from typing import NamedTuple
 from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.places import store_of
 from schedule.library.tensorized_product import Product
-from schedule.library.tensorized_roles import Roles, known_intrinsic, roles_of
+from schedule.library.tensorized_roles import known_intrinsic, roles_of
 from schedule.library.tensorized_tile import STRIP
 from schedule.library.tile import one_loop
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
 
-PACK = ("root", "panel", "block")
-"""Where the second matrix can be packed: ahead of the product, by the task that uses a panel, or by
-each register tile of dot products, as many terms at a time as stay in the first-level cache."""
 STRIP_BYTES = 4
 """Bytes of the terms that a lane takes at once."""
 BLOCK_BYTES = 12 << 10
@@ -87,30 +84,24 @@ def tensorized_matmul(
     with all_or_nothing(sch, f"tensorized_matmul({str(block)!r}, {intrinsic!r})"):
         roles = roles_of(sch, block, known_intrinsic(block, intrinsic))
         tile = roles.tile(columns, rows, epilogue is not None)
-        product = Product(sch, block, intrinsic, roles, *tile, parallel)
-        product.check(tiles, pack, PACK[: 2 if roles.by_tiles else 3], epilogue)
-        count = tiles or roles.block(product.rows)
-        return _schedule(product, count, panels, pack, copy, turned, epilogue, ahead)
+        product = Product(
+            sch, block, intrinsic, roles, *tile, tiles, panels, pack, copy, turned, epilogue,
+            parallel,
+        )  # fmt: skip
+        product.check()
+        return _schedule(product, ahead)
 
 
-def _schedule(
-    product: Product,
-    tiles: int,
-    panels: int | None,
-    pack: str,
-    copy: str | None,
-    turned: bool,
-    epilogue: str | None,
-    ahead: int,
-) -> TensorizedMatmul:
-    sch, roles = product.sch, product.roles
-    result, pads = product.padded(epilogue)
-    rows = product.copied_rows(pads, copy, turned)
-    packed = product.in_panels(pack)
-    i0, i1, i2 = sch.split(roles.row, [None, tiles, product.high])
+def _schedule(product: Product, ahead: int) -> TensorizedMatmul:
+    sch, roles, pack = product.sch, product.roles, product.pack
+    result, pads = product.padded()
+    rows = product.copied_rows(pads)
+    packed = product.in_panels()
+    count = product.tiles or roles.block(product.rows)
+    i0, i1, i2 = sch.split(roles.row, [None, count, product.high])
     j0, strip = sch.split(roles.column, [None, product.columns])
-    steps, tile, first = _in_tile(product, pack, i2, strip)
-    tasks, inside = _in_tasks(product, pack, panels, i0, j0)
+    steps, tile, first = _in_tile(product, i2, strip)
+    tasks, inside = _in_tasks(product, i0, j0)
     inside += [i1, *map(LoopRef, roles.windows), *steps, *tile]
     loop, innermost = one_loop(sch, [*map(LoopRef, roles.batch), *tasks], inside)
     sch.reverse_compute_at(result, i1)
@@ -132,7 +123,7 @@ def _schedule(
 
 
 def _in_tile(
-    product: Product, pack: str, i2: LoopRef, strip: LoopRef
+    product: Product, i2: LoopRef, strip: LoopRef
 ) -> tuple[list[LoopRef], list[LoopRef], LoopRef]:
     """The loops over terms, those in a register tile, and which of these the intrinsic begins at:
     a tile of rows and columns, or columns of one row, of which several are written out."""
@@ -141,31 +132,31 @@ def _in_tile(
         k0, k1, k2 = sch.split(roles.depth, [None, roles.at_once.steps, roles.group])
         return [k0], [i2, strip, k1, k2], i2
     j1, j2 = sch.split(strip, [None, roles.lanes])
-    *steps, k1 = sch.split(roles.depth, _depths(roles, product.columns, pack))
+    *steps, k1 = sch.split(roles.depth, _depths(product))
     return steps, [i2, j1, j2, k1], j2
 
 
 def _in_tasks(
-    product: Product, pack: str, panels: int | None, i0: LoopRef, j0: LoopRef
+    product: Product, i0: LoopRef, j0: LoopRef
 ) -> tuple[list[LoopRef], list[LoopRef]]:
     """The loops over tasks, and those over blocks of rows, or panels, that one task has: dot
     products are of one panel, with all of its rows where the task packs it."""
     outer = list(map(LoopRef, product.roles.outer))
     if not product.roles.by_tiles:
-        return ([*outer, i0, j0], []) if pack == "root" else ([j0], [*outer, i0])
-    if not panels:
+        return ([*outer, i0, j0], []) if product.pack == "root" else ([j0], [*outer, i0])
+    if not product.panels:
         return [*outer, i0], [j0]
-    task, panel = product.sch.split(j0, [None, panels])
+    task, panel = product.sch.split(j0, [None, product.panels])
     return [*outer, i0, task], [panel]
 
 
-def _depths(roles: Roles, columns: int, pack: str) -> list[int | None]:
+def _depths(product: Product) -> list[int | None]:
     """Factors of the loop over the terms: blocks that divide it, if any; of what is transposed in
     whole squares, as to move terms one by one takes longer than what whole panels do to caches."""
-    steps = -(-(roles.terms or 0) // roles.group)
+    roles, steps = product.roles, -(-(product.roles.terms or 0) // product.roles.group)
     whole, step = (LEAST_STEPS, 1) if roles.by_rows else (STRIP, STRIP)
-    most = max(whole, BLOCK_BYTES // (columns * STRIP_BYTES))
+    most = max(whole, BLOCK_BYTES // (product.columns * STRIP_BYTES))
     fits = [n for n in range(whole, most + 1, step) if steps % n == 0]
-    if pack != "block" or steps <= most or not fits:
+    if product.pack != "block" or steps <= most or not fits:
         return [None, roles.group]
     return [None, max(fits, key=lambda n: (n % whole == 0, n)), roles.group]

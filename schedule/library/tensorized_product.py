@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -16,13 +16,17 @@ from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
 from tensorir import INTRINS, Const, Costs, Var
 
+PACK = ("root", "panel", "block")
+"""Where the second matrix can be packed: ahead of the product, by the task that uses a panel, or by
+each register tile of dot products, as many terms at a time as stay in the first-level cache."""
+
 SYMBOLIC = 1 << 16
 """What a symbolic extent is taken for."""
 
 
 class Product(NamedTuple):
     """A product of two matrices, in register tiles of so many rows and columns, the second matrix
-    in panels of as many columns."""
+    in panels of as many columns; for the rest see `tensorized_matmul`."""
 
     sch: Schedule
     block: str
@@ -30,6 +34,12 @@ class Product(NamedTuple):
     roles: Roles
     rows: int
     columns: int
+    tiles: int | None
+    panels: int | None
+    pack: str
+    copy: str | None
+    turned: bool
+    epilogue: str | None
     parallel: bool
 
     @property
@@ -38,10 +48,9 @@ class Product(NamedTuple):
         roles = self.roles
         return self.rows if roles.by_tiles else min(self.rows, max(1, roles.rows or self.rows))
 
-    def check(
-        self, tiles: int | None, pack: str, places: Collection[str], epilogue: str | None
-    ) -> None:
+    def check(self) -> None:
         """Refuse what no schedule of a product can have."""
+        places, epilogue = PACK[: 2 if self.roles.by_tiles else 3], self.epilogue
         block, users = self.block, [str(name) for name in self.sch.get_consumers(self.block)]
         (high, wide), shape = self[4:6], self.roles.at_once
         fits = high > 0 and wide > 0 and wide % STRIP == 0 and wide % shape.columns == 0
@@ -50,16 +59,17 @@ class Product(NamedTuple):
         own = not self.roles.by_tiles or (high, wide) == shape[:2]
         reason = f"a tile of {self.intrinsic!r} has {shape.rows} rows and {shape.columns} columns"
         require(own, block, reason)
-        known = tiles is None or tiles > 0
-        require(known, block, f"{tiles} tiles are no block of rows; use 1 or more")
+        known = self.tiles is None or self.tiles > 0
+        require(known, block, f"{self.tiles} tiles are no block of rows; use 1 or more")
         alone = epilogue is None or users == [epilogue]
         require(alone, block, f"epilogue {epilogue!r} is not what alone reads block {block!r}")
-        require(pack in places, block, f"pack={pack!r} is not one of {', '.join(places)}")
+        reason = f"pack={self.pack!r} is not one of {', '.join(places)}"
+        require(self.pack in places, block, reason)
 
-    def padded(self, epilogue: str | None) -> tuple[BlockRef, list[BlockRef]]:
+    def padded(self) -> tuple[BlockRef, list[BlockRef]]:
         """Pad extents to what is computed at once; returns the block that writes the result, whose
         sums are local from now on, and those that pad operands."""
-        sch, block, roles = self.sch, self.block, self.roles
+        sch, block, roles, epilogue = self.sch, self.block, self.roles, self.epilogue
         by = {roles.column: self.columns, roles.depth: roles.at_once.terms}
         if roles.by_tiles:
             by[roles.row] = self.rows
@@ -81,21 +91,19 @@ class Product(NamedTuple):
         sch.set_scope(block, 0, "local")
         return (cut[0] if epilogue is None else BlockRef(epilogue)), pads
 
-    def copied_rows(
-        self, pads: Sequence[BlockRef], copy: str | None, turned: bool
-    ) -> BlockRef | None:
+    def copied_rows(self, pads: Sequence[BlockRef]) -> BlockRef | None:
         """The block that copies rows for each task, if one does: what pads the first matrix for
         tiles, the `copy` that makes it, or a new one for rows that are `turned`."""
-        if not (self.roles.by_tiles or copy or turned):
+        if not (self.roles.by_tiles or self.copy or self.turned):
             return None
-        sch, node = self.sch, self.sch.state.block(self.block)
+        sch, copy, node = self.sch, self.copy, self.sch.state.block(self.block)
         factors = factors_of(node) or ()
         first = next(x for x in factors if x.indices != self.roles.weight.indices)
         pad = next((name for name in pads if store_of(sch, name).buffer is first.buffer), None)
         if pad is not None and copy is not None:
             sch.compute_inline(copy)
         copier = pad or (BlockRef(copy) if copy else None)
-        if turned:
+        if self.turned:
             row = next(it.var for it in node.iters if it.binding is Var(self.roles.row))
             reason = f"the rows of {first.buffer.name!r} are no dimension of it"
             require(row in first.indices, self.block, reason)
@@ -118,10 +126,10 @@ class Product(NamedTuple):
         last = self.sch.get_loops(copier)[-1]
         self.sch.vectorize(self.sch.split(last, [None, self.roles.at_once.terms])[1])
 
-    def in_panels(self, pack: str) -> BlockRef:
+    def in_panels(self) -> BlockRef:
         """The copy of the second matrix, which is finished here where it is packed ahead."""
         packed = packed_copy(self.sch, self.block, self.roles, self.columns)
-        if pack == "root":
+        if self.pack == "root":
             finish_packing(self.sch, packed, self.roles, self.parallel)
         return packed
 

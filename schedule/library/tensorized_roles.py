@@ -140,22 +140,22 @@ def has_tiles(features: Collection[str]) -> bool:
 @checked
 def find_products(
     sch: Schedule, block: str, features: Collection[str], tiles: bool
-) -> list[tuple[str, Roles]]:
+) -> list[tuple[TensorIntrin, Roles]]:
     """The products, of `tiles` or dot products, that a target with `features` has for a block, and
     its roles in each, for `tensorized_matmul`.
 
     None where the block does not multiply and add elements of the types that an intrinsic takes, in
     an order of axes that can be scheduled.
     """
-    factors, found = factors_of(sch.state.block(block)), []
+    factors, found = factors_of(sch.state.block(block)), list[tuple[TensorIntrin, Roles]]()
     types = sorted(load.buffer.dtype for load in factors or ())
-    for name, intrin in INTRINS.items():
+    for intrin in INTRINS.values():
         if not factors or not intrin.runs_on(features):  # what is not asked for is not parsed
             continue
         shape, taken = product_shape(intrin), sorted(p.dtype for p in intrin.func.params[:2])
         if taken == types and shape is not None and (shape.rows > 1) == tiles:
             with suppress(Illegal):
-                found.append((name, roles_of(sch, block, intrin)))
+                found.append((intrin, roles_of(sch, block, intrin)))
     return found
 
 

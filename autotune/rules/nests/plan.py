@@ -54,7 +54,7 @@ class NestsPlan(Plan):
     base     the program, of which nothing was done to them
     links    who reads what each of them makes
     inlined  those that need no tuning to be inlined
-    impossible  what is not among the choices, and why
+    told     what is not among the choices, and why
     bitwise  whether sums keep the order of their terms
     wanted   what needs no tuning, by the last parts of the names of choices, instead of what is
              usual; of a tile the inner one
@@ -69,14 +69,10 @@ class NestsPlan(Plan):
     inlined: frozenset[str] = frozenset()
     bitwise: bool = False
     least: str = "bitwise"
-    impossible: Mapping[str, str] = field(default_factory=dict)
+    told: Mapping[str, str] = field(default_factory=dict)
     name: str = "nest"
     wanted: Mapping[str, Any] = field(default_factory=dict)
     meanings: ClassVar[Mapping[str, str]] = MEANINGS
-
-    @property
-    def refused(self) -> Mapping[str, str]:
-        return self.impossible
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -183,7 +179,7 @@ def nests_plan(
     ]
     return NestsPlan(
         Group(names[-1]), device, sch.copy(), tuple(stages), links, frozenset(inlined),
-        least=_least(sch, names), impossible=refused, name=name, wanted=wanted or {},
+        least=_least(sch, names), told=refused, name=name, wanted=wanted or {},
     )  # fmt: skip
 
 

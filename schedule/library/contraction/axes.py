@@ -7,13 +7,17 @@ in parts (`o // 32`) is several. So the many ways of writing one operator have o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
+from typing import TypeVar
 
 FAR = 1 << 40
 """The extent assumed for symbolic axes, where it matters whether they reach an element."""
+
+Steps = tuple["int | None", ...]
+"""How far something moves with each axis: 0, not at all; None, not by steps of one size."""
 
 NEAR = 4
 """Elements between neighbours up to which a vector is read as a few whole ones, and shuffled."""
@@ -78,15 +82,14 @@ class Access:
     """How a buffer is read or written: the elements between neighbours of each axis.
 
     `dims` has a row for each dimension of the buffer, with how far its index moves along each axis.
-    0: not at all; None: in another way than by steps of one size. What callers give, a `param`,
-    begins anywhere in a line.
+    What callers give, a `param`, begins anywhere in a line.
     """
 
     buffer: str
     dtype: str
     shape: tuple[int | None, ...]
-    dims: tuple[tuple[int | None, ...], ...]
-    strides: tuple[int | None, ...]
+    dims: tuple[Steps, ...]
+    strides: Steps
     param: bool = False
 
     @property
@@ -97,7 +100,7 @@ class Access:
 
 def flat_strides(
     shape: Sequence[int | None], dims: Sequence[Sequence[int | None]], axes: int
-) -> tuple[int | None, ...]:
+) -> Steps:
     """The elements between neighbours of each axis, from those of each dimension."""
     weights: list[int | None] = [1]
     for size in reversed(shape[1:]):
@@ -110,6 +113,9 @@ def flat_strides(
         ]
         found.append(None if None in steps else sum(step or 0 for step in steps))
     return tuple(found)
+
+
+A = TypeVar("A", bound=Access)
 
 
 @dataclass(frozen=True)
@@ -172,7 +178,7 @@ class Contraction:
     sums: Access
     result: Access
     operations: int
-    numbers: tuple[tuple[int | None, ...], ...] = ()
+    numbers: tuple[Steps, ...] = ()
     missing: int = 0
     products: tuple[Factors, ...] = ()
     expressions: tuple[Expression, ...] = ()
@@ -193,6 +199,18 @@ class Contraction:
     def moving(self) -> tuple[tuple[int, ...], ...]:
         """The axes along which each operand has other elements."""
         return tuple(tuple(n for n, s in enumerate(o.strides) if s != 0) for o in self.operands)
+
+    def with_steps(self, change: Callable[[Steps], Steps]) -> Contraction:
+        """With other steps along the axes in all that is read, stored and computed."""
+
+        def moved(access: A) -> A:
+            dims, strides = tuple(map(change, access.dims)), change(access.strides)
+            return replace(access, dims=dims, strides=strides)
+
+        return replace(
+            self, operands=tuple(map(moved, self.operands)), sums=moved(self.sums),
+            result=moved(self.result), numbers=tuple(map(change, self.numbers)),
+        )  # fmt: skip
 
     def is_window(self, axis: int, operand: int | None = None) -> bool:
         """Whether values of the axis and of one of the other kind read the same elements, of one

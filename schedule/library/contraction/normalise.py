@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import permutations
-from typing import TypeVar
 
-from schedule.library.contraction.axes import Access, Axis, Contraction, Operand
-
-A = TypeVar("A", bound=Access)
-
+from schedule.library.contraction.axes import A, Axis, Contraction
 
 Pair = Callable[[Contraction, int, int], bool]
 """Something about two axes of a contraction."""
@@ -119,17 +115,8 @@ def _as_one(far: int | None, near: int | None, extent: int | None) -> int | None
 
 def ordered_axes(c: Contraction, order: Sequence[int]) -> Contraction:
     """The axes of these positions, in this order; others, which have one value, go."""
-
-    def pick(access: A) -> A:
-        dims = tuple(tuple(row[n] for n in order) for row in access.dims)
-        return replace(access, dims=dims, strides=tuple(access.strides[n] for n in order))
-
-    def read(o: Operand) -> Operand:
-        return replace(pick(o), own=frozenset(order.index(n) for n in o.own if n in order))
-
+    c = c.with_steps(lambda row: tuple([row[n] for n in order]))
+    own = [frozenset(order.index(n) for n in o.own if n in order) for o in c.operands]
     written = tuple(order.index(n) for n in c.written if n in order)
-    return replace(
-        c, axes=tuple(c.axes[n] for n in order), written=written,
-        operands=tuple(map(read, c.operands)), sums=pick(c.sums), result=pick(c.result),
-        numbers=tuple(tuple(row[n] for n in order) for row in c.numbers),
-    )  # fmt: skip
+    operands = tuple(replace(o, own=axes) for o, axes in zip(c.operands, own))
+    return replace(c, axes=tuple(c.axes[n] for n in order), written=written, operands=operands)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
-from typing import TypeVar
 
 from schedule.errors import Refusal
-from schedule.library.contraction.axes import Access, Axis, Contraction, Digit, Operand
+from schedule.library.contraction.axes import Access, Axis, Contraction, Digit, Steps
 from schedule.library.contraction.normalise import ordered_axes, sorted_axes
 from schedule.library.contraction.places import axis_loops, loops_by_place, own_loops, store_of
 from schedule.library.contraction.plan import Partial
 from schedule.schedule import Schedule
 from tensorir import IterKind, Var
-
-A = TypeVar("A", bound=Access)
 
 LEFT, ADDED = -1, -2
 """Places of the two axes that come of one, until there is a block."""
@@ -32,30 +28,22 @@ def with_partial(c: Contraction, what: Partial) -> Contraction:
     rest, count = (outer, inner) if lanes else (inner, outer)
     apart, scale = (1, what.count) if lanes else (inner, 1)
 
-    def cut(steps: Sequence[int | None]) -> tuple[int | None, ...]:
+    def cut(steps: Steps) -> Steps:
         step = steps[what.axis]
         far = 0 if step == 0 else None if step is None or apart is None else step * apart
         left = None if step is None else step * scale
         return (*steps[: what.axis], left, *steps[what.axis + 1 :], far)
 
-    def moved(access: A) -> A:
-        dims = tuple(cut(row) for row in access.dims)
-        return replace(access, dims=dims, strides=cut(access.strides))
-
-    place = len(c.axes)  # of the part that becomes spatial
-
-    def read(o: Operand) -> Operand:
-        added = {place} if what.axis in o.own else set()
-        return replace(moved(o), own=o.own | added)
-
-    sums = _with_dimension(moved(c.sums), count, place, last=lanes)
+    place, made = len(c.axes), c.with_steps(cut)  # of the part that becomes spatial
+    both = [o.own | {place} if what.axis in o.own else o.own for o in c.operands]
+    sums = _with_dimension(made.sums, count, place, last=lanes)
     axes = [*c.axes, Axis((Digit(ADDED, 1, count),), reduce=False)]
     axes[what.axis] = Axis((Digit(LEFT, 1, rest),), reduce=True)
     missing = 0 if outer is None or inner is None else outer * inner - (extent or 0)
     made = replace(
-        c, axes=tuple(axes), operands=tuple(map(read, c.operands)), sums=sums,
-        result=moved(c.result) if lanes else sums, last=c.last if lanes else c.block,
-        missing=missing if lanes else c.missing, numbers=tuple(cut(row) for row in c.numbers),
+        made, axes=tuple(axes), sums=sums, result=made.result if lanes else sums,
+        operands=tuple(replace(o, own=own) for o, own in zip(made.operands, both)),
+        last=c.last if lanes else c.block, missing=missing if lanes else c.missing,
     )  # fmt: skip
     left = [n for n in range(place + 1) if n != what.axis or rest != 1]
     return sorted_axes(ordered_axes(made, left))
