@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from math import inf
@@ -100,7 +99,6 @@ class RankedPlan(Plan, Generic[N]):
         raise refused
 
 
-@dataclass(eq=False)
 class FormedPlan(Plan):
     """A contraction as it was written, or brought in another form by a `step`, such as on its axes:
     `written` is then the plan for what it was, and `base` is the program after that step.
@@ -108,15 +106,24 @@ class FormedPlan(Plan):
     Raises Refusal, where it is brought on its axes, if its loops were changed before.
     """
 
-    group: Group
-    base: Schedule
-    contraction: library.Contraction
     device: Any
-    numerics: str = "reassociated"
-    written: Any = None
-    step: Callable[[Schedule], object] | None = None
+    group: Group
+    numerics: str
     windows: ClassVar[bool] = True
     """Whether windows are one axis with what lies beside them (`find_contraction`)."""
+
+    def __init__(
+        self,
+        group: Group,
+        base: Schedule,
+        c: library.Contraction,
+        device: Any,
+        numerics: str = "reassociated",
+        written: Any = None,
+        step: Callable[[Schedule], object] | None = None,
+    ) -> None:
+        self.group, self.base, self.contraction, self.device = group, base, c, device
+        self.numerics, self.written, self.step = numerics, written, step
 
     @abstractmethod
     def in_best_form(self: F) -> F | None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from schedule.errors import Illegal, Refusal, ScheduleError
-from schedule.schedule import Schedule
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
 
 
 @contextmanager

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from schedule.library.all_or_nothing import all_or_nothing
-from schedule.schedule import Schedule
-from schedule.state import LoopRef
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
+    from schedule.state import LoopRef
 
 
 def tile(sch: Schedule, x: str, y: str, x_factor: int, y_factor: int) -> tuple[LoopRef, ...]:

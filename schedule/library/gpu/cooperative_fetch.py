@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from schedule.errors import Refusal
 from schedule.library.all_or_nothing import all_or_nothing
 from schedule.rewrite.caching import top_statement
-from schedule.schedule import Schedule
-from schedule.state import LoopRef
 from tensorir import REAL_AXES, For, TensorIRError, checked, walk
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
+    from schedule.state import LoopRef
 
 ORDER = ("threadIdx.z", "threadIdx.y", "threadIdx.x", "warp", "lane")
 """Axes of threads, the one whose neighbours are neighbours in a warp last."""
