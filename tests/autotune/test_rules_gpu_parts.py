@@ -115,3 +115,18 @@ def test_axes_of_one_value_have_the_tiles_of_a_program_without_them(terms):
 
     plain = taken(program(product, (terms,), (512, terms)))
     assert taken(program(ops.linear, (1, terms), (512, terms), (512,))) <= 1.1 * plain
+
+
+@pytest.mark.parametrize("shape", [(65536, 1024), (65536, 64), (1 << 20, 32)])
+@pytest.mark.parametrize("sums", [1, 2])
+def test_few_long_columns_are_shared_by_all_multiprocessors(shape, sums):
+    """Norms and softmax along the first axis: of what reads the array memory alone decides."""
+    x = te.placeholder(shape, name="x")
+    norm = ops.norm(x, axis=0, name="norm")
+    scaled = te.compute(shape, lambda i, j: x[i, j] / norm[j], name="scaled")
+    func = te.create_prim_func([x, scaled if sums == 1 else ops.softmax(x, 0)])
+    _, sch = scheduled(func)
+    works = [w for w in works_of(sch.func, DEVICE) if w.bytes > 4 * shape[0] * shape[1]]
+    assert len(works) == sums + 1
+    for work in works:
+        assert work.blocks >= DEVICE.multiprocessors and work.limit(DEVICE) == "memory"

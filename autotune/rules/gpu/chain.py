@@ -346,7 +346,8 @@ def _points(
     if in_turns := _in_turns(rows, likely[0], terms, gpu):
         likely = [in_turns, likely[0]]
     if (parts := _parts(prod(rows.sizes), terms, ways, gpu)) > 1:
-        likely = [{**likely[0], "warps": 8, "parts": parts}, likely[0]]
+        many = 16 if ways == "lanes" else 8  # for as many loads under way as memory wants
+        likely = [{**likely[0], "warps": many, "parts": parts}, likely[0]]
     likely = [{**point, "sectors": False} for point in likely]
     if ways == "block" and any(library.gpu.begins_within(b) for b in sums):
         whole = {"by": "block", "warps": shared, "keep": None, "parts": 1, "sectors": True}
@@ -358,22 +359,24 @@ def _points(
 
 def _worth_making(
     points: list[dict[str, Any]], rows: InRows, base: Schedule, stages: Sequence[str],
-    sums: int, terms: int, gpu: Gpu,
+    sums: Sequence[Block], terms: int, gpu: Gpu,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[float]]:  # fmt: skip
     """The points that formulas cannot tell apart, the others, and what the first ones take at
     least. They know nothing of rows whose results lie across."""
     if any(point["turned"] for point in points):
         return points, [], []
     count, bytes_moved = prod(rows.sizes), moved(base, stages)
+    own = [moved(base, (block.name,)) for block in sums]  # of kernels ahead of one for the result
     drafts = []
     for point in points:
-        way, alone = {name: point[name] for name in ("by", "warps", "turns")}, point["parts"] == 1
-        each = 1 if alone else sums  # kernels that read rows, before one that does for the result
-        draft = in_rows(
-            gpu, bytes_moved, count, terms, sums=sums // each, parts=point["parts"],
-            loops=not alone, **way,
-        )  # fmt: skip
-        drafts.append(draft if alone else [*draft * sums, draft[0]])
+        way, parts = {name: point[name] for name in ("by", "warps", "turns")}, point["parts"]
+        draft = partial(in_rows, gpu, rows=count, terms=terms, parts=parts, **way)
+        if parts == 1:
+            again = sum(own) if point["keep"] == "nothing" else 0
+            drafts.append(draft(bytes_moved=bytes_moved, sums=len(sums), again=again))
+            continue
+        ahead = [work for each in own for work in draft(bytes_moved=each, loops=True)]
+        drafts.append([*ahead, draft(bytes_moved=bytes_moved, loops=True)[0]])
     return quickest(points, drafts, gpu)
 
 
@@ -396,7 +399,7 @@ def _plan(
     if aside:  # which the threads of rows store
         kept, likely = None, [p for p in likely if p["by"] != "thread" and p["parts"] == 1]
     across = [] if kept is None else _turned_points(kept, terms, gpu)
-    worth = _worth_making([*across, *likely], rows, base.copy(), stages, len(sums), terms, gpu)
+    worth = _worth_making([*across, *likely], rows, base.copy(), stages, sums, terms, gpu)
     likely, others, bounds = worth
     group = Group(order.last)
 

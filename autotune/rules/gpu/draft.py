@@ -70,11 +70,12 @@ def _is_sure(draft: Draft, gpu: Gpu) -> bool:
 
 def in_rows(
     gpu: Gpu, bytes_moved: float, rows: int, terms: int, *, by: str, warps: int, turns: int = 1,
-    parts: int = 1, sums: int = 1, loops: bool = False, piece: int = 0,
+    parts: int = 1, sums: int = 1, loops: bool = False, piece: int = 0, again: float = 0.0,
 ) -> list[Work]:  # fmt: skip
     """What threads ask for that share the terms of rows, as `library.gpu.rows` has them: for so
     many sums one after the other, of so many parts of a row, which a second kernel adds up. Few
     terms are written out, unless there are `loops` over them, of a `piece` in each step if given.
+    Bytes that are read `again` are in a cache.
     """
     from autotune.gpu.waits import UNROLLED
     from autotune.gpu.work import Work
@@ -90,7 +91,8 @@ def in_rows(
     rounds = 1 if each <= WRITTEN_OUT and not loops else ceil(each / (piece or UNROLLED))
     first = Work(
         ceil(rows / (at_once * turns)) * parts, gpu.warp * warps, bytes=bytes_moved,
-        rounds=turns * rounds, waits=turns * waits * (terms > 1),
+        sectors=(bytes_moved + again) / Gpu.sector_bytes, rounds=turns * rounds,
+        waits=turns * waits * (terms > 1),
     )  # fmt: skip
     return [first] if parts == 1 else [first, Work(1, gpu.warp)]
 
