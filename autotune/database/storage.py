@@ -161,8 +161,8 @@ def version_of(connection: sqlite3.Connection, path: Path) -> int:
 def _version(connection: sqlite3.Connection, path: Path) -> int:
     application = _pragma(connection, "application_id")
     version = _pragma(connection, "user_version")
-    rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-    tables = sorted(str(name) for (name,) in rows)
+    rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
+    tables = sorted(str(name) for name, _ in rows)
     if application == APPLICATION and version > VERSION:
         raise DatabaseError(
             f"the tuning database {str(path)!r} has version {version}, and this project reads up"
@@ -170,6 +170,10 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
         )
     if application == APPLICATION and version == VERSION:
         connection.execute(f"SELECT seq, {', '.join(COLUMNS)} FROM records LIMIT 0")
+        wanted = CREATE.split(";")[0].split()
+        if not any(str(sql).split() == wanted for _, sql in rows):
+            # SQLite takes "INTEGMR PRIMARY KEY" for a column that is no number of a row.
+            raise sqlite3.DatabaseError("the definition of its table has changed")
         return VERSION
     if application == 0 and version == 0 and not tables:
         return 0
