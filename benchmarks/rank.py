@@ -25,8 +25,9 @@ from typing import Any
 
 import numpy as np
 
+from autotune.cost_model.make import draft_of
 from autotune.cost_model.quality import Quality, quality
-from autotune.cost_model.roofline import CLOCK, draft
+from autotune.cost_model.roofline import CLOCK
 from autotune.features.features import extractor
 from autotune.machine.machine import this_machine
 from autotune.measure import machine_lock
@@ -67,7 +68,7 @@ Estimate = Callable[[Point], float]
 def draft_cycles(point: Point) -> float:
     """The search's analytic draft, made of the features of a schedule."""
     features = extractor(point.target, point.constants)(point.schedule)
-    return float(draft(features)[0]) * CLOCK
+    return float(draft_of(point.target)(features)[0]) * CLOCK
 
 
 def formula_cycles(point: Point) -> float:

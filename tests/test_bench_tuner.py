@@ -189,14 +189,16 @@ def test_a_neighbour_is_another_size_of_the_same_program():
 
 
 def test_a_search_on_dealt_times_gives_its_answer_again(tmp_path, monkeypatch):
-    """However it was ended; a search whose answer is another one is a failure of the section."""
+    """However it was ended; a search whose answer is another one is a failure of the section. One
+    that came to its end and went on has held one more race, whose rounds tell by how much."""
     monkeypatch.setattr(dealt, "BUILDS", 8)
     monkeypatch.setattr(dealt, "PAUSE_S", 0.0)
     path = tmp_path / "mlp.jsonl.gz"
     replace(MADE, name="mlp").write(path)
     whole = dealt.search(path, tmp_path / "whole.db", 4, 0)
     dealt.search(path, tmp_path / "cut.db", 2, 0)
-    assert dealt.search(path, tmp_path / "cut.db", 4, 0) == whole
+    again = dealt.search(path, tmp_path / "cut.db", 4, 0)
+    assert again["tried"] == whole["tried"] and again["answer"][:3] == whole["answer"][:3]
     assert len(whole["tried"]) >= 4 and whole["answer"][2] > 0
     task = kills.Task(path, 4)
     good, bad = kills.Killed(0.5, 2, False, True), kills.Killed(0.9, 4, True, False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from autotune.cost_model.model import CostModel, Draft, RandomModel, Regressor, 
 from autotune.cost_model.roofline import draft as analytic
 from autotune.cost_model.xgb import XGBoostRegressor
 from autotune.features.table import FEATURE_SCHEMA
-from tensorir import TensorIRError
+from tensorir import Cpu, Target, TensorIRError, device_of
 
 REGRESSORS: dict[str, tuple[str, Callable[[int], Regressor]]] = {
     "gaussian": ("numpy", GaussianProcess),
@@ -35,6 +36,16 @@ MODELS: dict[str, Make] = {}
 def known_models() -> tuple[str, ...]:
     """All names that `make_cost_model` takes, those of `register_cost_model` last."""
     return *KINDS, *MODELS
+
+
+def draft_of(target: Target) -> Draft:
+    """Seconds from features of schedules for a target (of backends.resolve)."""
+    device = device_of(target)
+    if isinstance(device, Cpu):
+        return partial(analytic, cpu=device)
+    from autotune.gpu.features import draft as of_gpus  # processors do not need it
+
+    return of_gpus
 
 
 def make_cost_model(kind: str = "auto", seed: int = 0, draft: Draft = analytic) -> CostModel:

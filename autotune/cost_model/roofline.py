@@ -16,16 +16,16 @@ from collections.abc import Mapping
 import numpy as np
 
 from autotune.features.table import COLUMN, FEATURES
-from tensorir import TensorIRError
+from tensorir import Cpu, TensorIRError
 
 CLOCK = 3e9
 """Cycles per second."""
 
-OPS_PER_CYCLE = 4.0
-"""Operations per lane and cycle: two multiply-adds."""
+RATE = 2.0
+"""Multiply-adds of vectors that begin in a cycle, of processors that nobody describes."""
 
-HIDDEN = 8.0
-"""Independent vectors needed to keep two multiply-add units of latency 4 busy."""
+LATENCY = 4.0
+"""Cycles until a sum can be added to."""
 
 BANDWIDTH = (120e9, 40e9, 12e9)
 """Bytes per second and core into L1, L2 and L3 (from L2, L3 and memory)."""
@@ -49,8 +49,8 @@ CODE = 2.0**12
 """Vector operations of code that the instruction cache holds."""
 
 
-def draft(features: np.ndarray) -> np.ndarray:
-    """Estimated seconds for each row of features: float64, positive.
+def draft(features: np.ndarray, cpu: Cpu | None = None) -> np.ndarray:
+    """Estimated seconds for each row of features, float64 and positive, on some processor.
 
     Raises TensorIRError if the rows are not features of this version.
     """
@@ -59,15 +59,15 @@ def draft(features: np.ndarray) -> np.ndarray:
         raise TensorIRError(
             f"rows have {rows.shape[1]} features, not {len(FEATURES)}; extract them again"
         )
-    return seconds({name: rows[:, at] for name, at in COLUMN.items()})
+    return seconds({name: rows[:, at] for name, at in COLUMN.items()}, cpu)
 
 
-def seconds(c: Mapping[str, np.ndarray]) -> np.ndarray:
+def seconds(c: Mapping[str, np.ndarray], cpu: Cpu | None) -> np.ndarray:
     """The same, of columns by name: those that are read here."""
     speed_up = 2 ** (c["cores"] - c["imbalance"])
     # Lowering trims loops whose last iterations are padding: most of the waste is not run.
     ops = 2 ** (c["flops"] + TRIMMED * c["waste"])
-    parts = [_arithmetic(c, ops) / speed_up]
+    parts = [_arithmetic(c, ops, cpu) / speed_up]
     for level, bandwidth in enumerate(BANDWIDTH, 1):
         fetched = 2 ** (c[f"traffic_l{level}"] + c["flops"])
         cores = np.minimum(speed_up, MEMORY_CORES) if level == 3 else speed_up
@@ -76,15 +76,21 @@ def seconds(c: Mapping[str, np.ndarray]) -> np.ndarray:
     return time * _others(c) + _copies(c) / speed_up + _overheads(c)
 
 
-def _arithmetic(c: Mapping[str, np.ndarray], ops: np.ndarray) -> np.ndarray:
+def _arithmetic(c: Mapping[str, np.ndarray], ops: np.ndarray, cpu: Cpu | None) -> np.ndarray:
     """Seconds of one core for the anchor, if all data were in L1."""
-    peak = CLOCK * OPS_PER_CYCLE * 2 ** (c["lanes"] + c["vector_use"])
+    rate: float | np.ndarray = RATE
+    if cpu is not None:  # of short vectors more begin
+        used = cpu.vector_bytes / 64 * 2 ** c["vector_use"]
+        rate = cpu.costs.units / np.maximum(1 / cpu.costs.narrow, used)
+    peak = CLOCK * 2 * rate * 2 ** (c["lanes"] + c["vector_use"])
     reduces = c["reduce_total"] > 0
-    latency = np.where(reduces, HIDDEN / 2 ** c["accumulators"], 1)
-    gathers = c["vector_strided"] * 2 ** c["lanes"] * (c["vector_extent"] > 0)
+    sums = c["accumulators"] + c["memory_accumulators"]
+    latency = np.where(reduces, LATENCY * rate / 2**sums, 1)
     # An accumulator that is not kept in a register is loaded and stored for every operation.
-    in_memory = np.where(c["memory_accumulators"] > 0, 2.0, 2.0 / 2 ** c["reduce_run"])
-    moved = 2 ** c["loads_per_op"] + gathers + np.where(reduces, in_memory, 0)
+    # Compilers write out what loops do to few local ones.
+    in_memory = (c["memory_accumulators"] > 0) & (c["result_local"] == 0)
+    stored = np.where(in_memory, 2.0, 2.0 / 2 ** c["reduce_run"])
+    moved = 2 ** c["loads_per_op"] + np.where(reduces, stored, 0)
     spilled = np.maximum(0, 2 ** c["register_pressure"] - 1)
     slow = np.maximum(np.maximum(1, moved), latency) * (1 + 2 * spilled)
     slow *= 1 + 0.05 * c["guard_inside"]

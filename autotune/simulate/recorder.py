@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from autotune.calibration.device import device_for
-from autotune.cost_model import draft
+from autotune.cost_model.make import draft_of
 from autotune.errors import DatabaseError
 from autotune.machine.machine import this_machine
 from autotune.measure import Measurer, MeasureResult, MeasureSettings
@@ -184,7 +184,8 @@ class Recorder:
         others = [c for c in pool if c not in chosen]
         if others:
             rows = np.stack([row for c in others if (row := self._rows[c]) is not None])
-            ranked = [others[at] for at in np.argsort(draft(rows), kind="stable")]
+            drafted = draft_of(self.target)(rows)
+            ranked = [others[at] for at in np.argsort(drafted, kind="stable")]
             for candidate in ranked[: int(self.count * DRAFTED)]:
                 if candidate not in self._files:
                     yield candidate

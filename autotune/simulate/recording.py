@@ -20,9 +20,13 @@ from typing import Any
 import numpy as np
 
 from autotune.choices import freeze
+from autotune.cost_model.make import draft_of
+from autotune.cost_model.model import Draft
+from autotune.cost_model.roofline import draft
 from autotune.errors import DatabaseError
 from autotune.features.table import FEATURES
 from autotune.space import Candidate, Sketch, Space
+from backends import resolve
 from tensorir import whole_file
 
 FORMAT = 1
@@ -68,6 +72,13 @@ class Recording:
     defaults: tuple[Candidate, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
     cycles: Mapping[Candidate, float] = field(default_factory=dict)
+
+    @cached_property
+    def draft(self) -> Draft:
+        """What estimates seconds from features on the processor that was recorded on; the usual
+        one's where nothing is said about it."""
+        target = self.about.get("target")
+        return draft if target is None else draft_of(resolve(target))
 
     def with_formulas(self, space: Space) -> Recording:
         """The recording with the cycles of candidates that a space has the formulas of, as searches
@@ -156,8 +167,8 @@ class Recording:
             fields = [place, e.candidate.values, e.status, e.error, row, times]
             lines.append(json.dumps(fields, separators=(",", ":")))
         text = "\n".join(lines) + "\n"
-        with whole_file(path) as draft:
-            draft.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+        with whole_file(path) as whole:
+            whole.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
 
     @staticmethod
     def read(path: str | Path) -> Recording:

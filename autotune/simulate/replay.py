@@ -133,7 +133,7 @@ def simulate(
     trials, seed = integer("trials", trials, 1), integer("seed", seed, 0, LARGEST_SEED)
     propose = search_named(strategy) if isinstance(strategy, str) else strategy
     space = space_of(recording)
-    model = make_cost_model(cost_model, seed)
+    model = make_cost_model(cost_model, seed, recording.draft)
     state = SearchState(model, row_of, defaults=recording.defaults)
     state.hints = hints or {}
     shown, _ = dealt(seed, recording)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autotune.calibration.roofline import argument_bytes
+from autotune.cost_model.make import draft_of
 from autotune.database.database import Database
 from autotune.database.records import Workload
 from autotune.errors import DatabaseError
 from autotune.machine.work import flops
-from autotune.tuning.start import draft_of
 from tensorir import Numbers, PrimFunc, TensorIRError, parse, specialize
 
 if TYPE_CHECKING:

@@ -6,9 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from autotune.cost_model import make_cost_model
-from autotune.cost_model.model import Draft
-from autotune.cost_model.roofline import draft
+from autotune.cost_model.make import draft_of, make_cost_model
 from autotune.database.records import Workload
 from autotune.knobs.space import OwnSpace
 from autotune.measure.scoring import scheduled_program, wanted_features
@@ -48,15 +46,6 @@ def make_state(
         ),
         identify=scheduled_program,
     )
-
-
-def draft_of(target: Target) -> Draft:
-    """What estimates seconds from features of schedules for a target."""
-    if target.on_gpu:
-        from autotune.gpu.features import draft as of_gpus
-
-        return of_gpus
-    return draft
 
 
 class Defaults(Sequence[Candidate]):

@@ -31,6 +31,7 @@ from benchmarks.peers.turns import PAUSE_S
 from benchmarks.table import write_readme
 
 RESULTS = ROOT / "benchmarks" / "results"
+README = ROOT / "README.md"
 IMAGE = ROOT / "docs" / "images" / "peers.png"
 DEFAULT_PEERS = ",".join(n for n, peer in PEERS.items() if n != OURS and not peer.optional)
 
@@ -127,16 +128,17 @@ def _publish(
         report.write(path, report.as_json(facts, known, found), table)
         _draw(found, path.with_suffix(".png"), options)
         print(f"written: {path}, with .md and .png beside it")
-    if options.write_readme:
+    page: Path | None = options.write_readme
+    if page is not None:
         main = options.set == "main"
-        if main:
+        if main and page == README:
             _draw(found, IMAGE, options)
             print(f"written: {IMAGE}")
         name = "peers" if main else f"peers-{options.set}"
-        if write_readme(ROOT / "README.md", name, table):
-            print("written: the table in README.md")
+        if write_readme(page, name, table):
+            print(f"written: the table in {page.name}")
         else:
-            print(f"README.md has no place for it: put <!-- {name} --> and <!-- /{name} --> there")
+            print(f"{page} has no place for it: put <!-- {name} --> and <!-- /{name} --> there")
 
 
 def _draw(found: Sequence[Figures], path: Path, options: argparse.Namespace) -> None:
@@ -180,7 +182,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--no-constants", action="store_true", help="weights are arguments for everybody")
     add("--database", default=DEFAULT_DATABASE, help="of tuning records (default: %(default)s)")
     add("--json", type=Path, metavar="FILE", help="default: in benchmarks/results")
-    add("--write-readme", action="store_true", help="renew the table in README.md, and the image")
+    add(
+        "--write-readme", nargs="?", const=README, type=Path, metavar="PAGE",
+        help="renew the table in README.md, and the image, or the table in another page",
+    )  # fmt: skip
     add("--quick", action="store_true", help="tiny sizes: shows that it works, not how fast")
     return parser
 

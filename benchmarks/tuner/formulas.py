@@ -18,7 +18,6 @@ from pathlib import Path
 import numpy as np
 
 from autotune.cost_model.quality import spearman
-from autotune.cost_model.roofline import draft
 from benchmarks.tuner.record import RECORDED, recorded
 from benchmarks.tuner.section import Section, chosen, parser_of, publish
 
@@ -78,7 +77,7 @@ def told(path: Path) -> Iterator[Told]:
             continue
         cycles = [recording.cycles.get(entry.candidate, np.nan) for entry in good]
         formula = None if np.isnan(cycles).any() else spearman(np.array(cycles), times)
-        drafted = spearman(draft(np.stack(rows)), times)
+        drafted = spearman(recording.draft(np.stack(rows)), times)
         yield Told(recording.name, sketch, len(good), drafted, formula)
 
 

@@ -52,7 +52,7 @@ class Formula:
         found = np.zeros(len(rows))
         for places in groups.values():
             for _, table in self.tables([rows[at] for at in places]):
-                found[places] += seconds(table)
+                found[places] += seconds(table, self._cpu)
         return found * CLOCK
 
     def _homes(self, decisions: Decisions) -> dict[str, str]:
@@ -274,18 +274,19 @@ class _Nests:
         """What the draft reads. Where it is computed in a loop of another stage, threads were
         started for that; sums in registers are copied to the result."""
         root = self.spot == 0
-        cached = np.array([d.cached for d in self.decided]) & root
+        cached = np.array([d.cached for d in self.decided])
         terms = np.concatenate([np.zeros((len(root), self.begin), bool), self.level >= 3], axis=1)
         inside = (terms | self.loops.vector | self.loops.unrolled) & (self.loops.extent > 1)
-        local = np.where(cached, (np.cumsum(inside, axis=1) == 0).sum(axis=1), 0)
-        kept = {**kept, self.out.buffer: np.maximum(local, kept.get(self.out.buffer, 0))}
+        own = np.where(cached & root, (np.cumsum(inside, axis=1) == 0).sum(axis=1), 0)
+        kept = {**kept, self.out.buffer: np.maximum(own, kept.get(self.out.buffer, 0))}
         columns = Columns(self.block, self.loops, self.cpu, kept)
         found = columns.table()
         results = self.block.useful / prod(self.block.loops[n].extent for n in self.block.reduce)
         touched = columns.touched[:, 0]
-        copied = cached * results * dtype.itemsize(self.out.buffer.dtype)
+        copied = (cached & root) * results * dtype.itemsize(self.out.buffer.dtype)
         return found | {
             "intensity": found["flops"] - np.log2(touched),
             "copied": np.log2(1 + copied / touched),
+            "result_local": cached.astype(float),
             "tasks": np.where(root, found["tasks"], -found["cores"]),
         }
