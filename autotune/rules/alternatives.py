@@ -45,10 +45,10 @@ def _definition(func: PrimFunc) -> Start:
     return Start("", sch, refused)
 
 
-def first_start(func: PrimFunc, numerics: str) -> Start:
+def first_start(func: PrimFunc, numerics: str, device: Device | None = None) -> Start:
     """The program with the algorithms that are better wherever they fit."""
     start = _definition(func)
-    for algorithm in _allowed(numerics):
+    for algorithm in _allowed(numerics, device):
         if algorithm.always:
             start = _everywhere(start, algorithm.name)
     return start
@@ -59,10 +59,8 @@ def other_algorithms(numerics: str, device: Device, asked: bool = True) -> list[
     rules for a device know; if no class was `asked` for, those that need not be."""
     return [
         algorithm.name
-        for algorithm in _allowed(numerics)
-        if not algorithm.always
-        and (algorithm.kinds is None or device.kind in algorithm.kinds)
-        and (algorithm.preferred or asked)
+        for algorithm in _allowed(numerics, device)
+        if not algorithm.always and (algorithm.preferred or asked)
     ]
 
 
@@ -117,5 +115,6 @@ def _everywhere(start: Start, algorithm: str) -> Start:
     return start
 
 
-def _allowed(numerics: str) -> list[Algorithm]:
-    return [a for a in known_algorithms().values() if allows(numerics, a.numerics)]
+def _allowed(numerics: str, device: Device | None) -> list[Algorithm]:
+    known, own = known_algorithms().values(), None if device is None else device.kind
+    return [a for a in known if allows(numerics, a.numerics) and own in (a.kinds or (own,))]

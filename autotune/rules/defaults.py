@@ -49,7 +49,7 @@ def choose(
     """
     allowed = DEFAULT_NUMERICS if numerics is None else numerics
     algorithms = other_algorithms(allowed, device, numerics is not None)
-    start = first or first_start(func, allowed)
+    start = first or first_start(func, allowed, device)
     start, sketch = _best(start, device, allowed, constants, algorithms)
     found = sketches_of(start, device, allowed, constants=constants)
     sketch = sketch or default_sketch(found, constants)
@@ -139,7 +139,7 @@ def make_space(
     together in more ways than there are sketches, `seed` decides which of them are looked at.
     Which algorithms the first sketch uses depends on `constants`, known when a kernel is built.
     """
-    first = first_start(func, numerics)
+    first = first_start(func, numerics, device)
     algorithms = other_algorithms(numerics, device)
     start, _ = _best(first, device, numerics, constants, algorithms)
     found = sketches(func, device, numerics, True, seed, first, start, constants)

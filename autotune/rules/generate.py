@@ -44,7 +44,7 @@ def sketches(
     program as it was written. `constants` are the parameters that are known when a kernel is built.
     """
     rng = random.Random(seed)
-    first = first or first_start(func, numerics)
+    first = first or first_start(func, numerics, device)
     for start in starts(func, numerics, device, first, chosen or first):
         yield from sketches_of(start, device, numerics, many, rng, constants=constants)
     if many:
