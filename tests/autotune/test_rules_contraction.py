@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule
-from autotune.rules import default_candidate, make_space
+from autotune.rules import default_candidate, default_candidates, make_space
 from autotune.rules.contraction import ContractionPlan
 from autotune.rules.group import Group
 from backends import build, resolve
@@ -58,11 +58,12 @@ CASES = {
 def test_convolutions_are_contractions(name):
     func = CASES[name]
     space = make_space(func, device_of(resolve(TARGET)))
-    assert default_candidate(space).sketch.endswith(":contraction")
-    assert len(space.sketches) > 1
+    # Of small ones a product of copied windows may be estimated to be faster.
+    own = next(c for c in default_candidates(space) if "im2col" not in c.sketch)
+    assert own.sketch.endswith(":contraction") and len(space.sketches) > 1
     rng = np.random.default_rng(0)
     inputs = [rng.integers(-3, 4, p.const_shape).astype(p.dtype) for p in func.inputs]
-    got = build(space.build(default_candidate(space)), TARGET)(*inputs)
+    got = build(space.build(own), TARGET)(*inputs)
     np.testing.assert_array_equal(got, reference(func, *inputs)[0])
 
 
