@@ -77,7 +77,7 @@ class KernelAccount:
         yield "instructions", f"{done or 'none that compute'} of warps"
         yield "waits", (
             f"{work.waits:g} of a block for its threads, a shuffle counting half; "
-            f"{work.rounds:g} for memory"
+            f"{round(work.rounds, 1):g} for memory"
         )
         yield from self._resources()
         yield "limit", self._limits()

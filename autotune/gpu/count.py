@@ -19,10 +19,11 @@ from autotune.gpu.integers import Integers, Path
 from autotune.gpu.transactions import sectors_of, wavefronts_of
 from autotune.gpu.waits import rounds, waits
 from autotune.gpu.warps import Launch
-from autotune.gpu.work import Room, Work
+from autotune.gpu.work import Room, Work, architecture_of
 from autotune.rules.group import size
 from tensorir import (
     REINTERPRET,
+    WARP,
     Alloc,
     Architecture,
     BinOp,
@@ -139,6 +140,13 @@ class _Kernel:
     def _room(self, registers: int) -> Room:
         return Room(self.threads, min(Architecture.registers_per_thread, registers), self.shared)
 
+    @property
+    def while_memory_answers(self) -> float:
+        """Operations that a thread does while a load waits: warps of a block take turns on a part
+        of a multiprocessor."""
+        arch = architecture_of(self.gpu)
+        return arch.latency / max(1.0, self.threads / (WARP * arch.partitions))
+
     def work(self) -> Work:
         self.walk(self.body, ())
         held = {b: prod(map(size, b.shape)) * dtype.itemsize(b.dtype) for b in self.moved}
@@ -148,7 +156,7 @@ class _Kernel:
             registers=self.room.registers,
             shared=self.shared,
             bytes=sum(min(held[b], moved) for b, moved in self.moved.items()),
-            rounds=rounds(self.body),
+            rounds=rounds(self.body, self.while_memory_answers),
             waits=waits(self.body),
             **self.counts,
         )

@@ -11,8 +11,8 @@ from backends.cache import ObjectCache, default_cache, object_key
 from backends.cuda.nvrtc import OPTIONS, Cubin, compile_cubin, version
 from backends.cuda.resources import read_resources
 
-_BOUNDS = re.compile(r"\b__launch_bounds__\((\d+)\) (\w+)\(")
-"""Kernels that say how many threads a block has, and not how many blocks shall have room."""
+_BOUNDS = re.compile(r"\b__launch_bounds__\((\d+)(?:, (\d+))?\) (\w+)\(")
+"""Kernels that say how many threads a block has, and maybe how many blocks shall have room."""
 
 
 def cubin_of(
@@ -27,13 +27,13 @@ def cubin_of(
     """What `compile_cubin` makes of `source`, unless the cache has it.
 
     Compilers keep to as many registers as leave room for some blocks, and spill rather than take
-    more: kernels that say nothing of that and spill are compiled again with room for one less.
+    more: kernels that spill are compiled again with room for one less.
 
     The key holds the version of NVRTC, since another one makes other code. Raises what
     `compile_cubin` raises.
     """
     store = default_cache() if cache is None else cache
-    known = "nvrtc {}.{}, room for what spills".format(*version())
+    known = "nvrtc {}.{}, room for all that spills".format(*version())
     key = object_key(source, known, arch, *OPTIONS, *options)
     found = store.find(key)
     if found is not None:
@@ -56,11 +56,11 @@ def cubin_of(
 
 def _with_room(head: re.Match[str], log: str) -> str:
     """The head of a kernel; where the log says that it spills with room for one block less."""
-    threads, kernel = int(head[1]), head[2]
+    threads, kernel = int(head[1]), head[3]
     found = read_resources(log).get(kernel)
     if found is None or not found.spills:
         return head[0]
-    blocks = max(1, found.blocks_at_once(threads) - 1)
+    blocks = max(1, int(head[2] or found.blocks_at_once(threads)) - 1)
     return f"__launch_bounds__({threads}, {blocks}) {kernel}("
 
 

@@ -139,14 +139,17 @@ def _around(uses: Sequence[Use]) -> tuple[For, ...]:
 def _frames(
     scope: str, uses: Sequence[Use], around: Sequence[For], axes: Sequence[str]
 ) -> list[int]:
-    """How many of the loops around all uses may form a frame: none, or up to one over threads. What
-    is likely to prove it comes first: none where each index of what is written speaks of the owner,
-    which that of a tile that others copy too does not."""
+    """How many of the loops around all uses may form a frame: none, up to one over threads, or all.
+    What is likely to prove it comes first: none where each index of what is written speaks of the
+    owner, which that of a tile that others copy too does not; all last, as few tiles stay in one
+    iteration of a loop over steps."""
     frames = [0]
     if scope != "global":
         frames += [depth for depth, loop in enumerate(around, 1) if loop.thread is not None]
     told = all([_speaks_of(use, axis) for use in uses if use.access.is_write for axis in axes])
-    return frames if told else frames[::-1]
+    ordered = frames if told else frames[::-1]
+    whole = [len(around)] if scope == "local" and len(around) not in frames else []
+    return ordered + whole
 
 
 def _speaks_of(use: Use, axis: str) -> bool:

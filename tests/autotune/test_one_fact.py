@@ -69,9 +69,8 @@ KNOWN = {
     "autotune/rules/gpu/windows/plans.py": {"ROOM": SHAPE, "LEAST": SHAPE, "MOST_TERMS": SHAPE},
     "schedule/library/gpu/staged.py": {"IDLE": SHAPE},
     "schedule/library/gpu/windows.py": {"WRITTEN_OUT": SHAPE},
-    "schedule/library/gpu/tiles.py": {
-        "WRITTEN_OUT": SHAPE, "FETCHED": SHAPE,
-    },
+    "schedule/library/gpu/tiles.py": {"WRITTEN_OUT": SHAPE},
+    "schedule/library/gpu/memory/fetch.py": {"FETCHED": SHAPE},
     "schedule/library/gpu/in_rows/rows.py": {"REGISTERS": SHAPE},
     "schedule/library/gpu/blockwise/online.py": {"WRITTEN_OUT": SHAPE},
     "schedule/library/gpu/columns.py": {"PIECE": SHAPE},

@@ -251,6 +251,13 @@ LARGE = {
 }
 
 
+def waits_are_hidden(counts: TileCounts) -> bool:
+    """Whether nobody waits for memory in each step: copies run ahead, or, where a step fetches more
+    than registers hold, as for all taps of a window, other blocks have as much to compute."""
+    others = (counts.at_once - 1) * counts.of.step[counts.row]
+    return counts.plan.ahead > 0 or bool(others >= counts.of.waits[counts.row])
+
+
 @pytest.mark.parametrize("name", LARGE)
 def test_large_tiles_where_there_are_two_waves_of_them(name):
     """At least 64 x 64; windows, whose pixels are used for all taps, have more of these."""
@@ -262,7 +269,7 @@ def test_large_tiles_where_there_are_two_waves_of_them(name):
         for one, other in ((a, b), (b, a))
     ]
     assert prod(sides) >= 64 * 64 and min(sides) >= (32 if name == "3x3" else 64)
-    assert counts.occupancy >= 0.125 and counts.plan.ahead
+    assert counts.occupancy >= 0.125 and waits_are_hidden(counts)
     assert all(tile.met[0] == 1 for tile in counts.tiles)
 
 
@@ -297,7 +304,8 @@ def test_taps_beside_channels_are_fetched_once_without_conflicts(stride):
     c, cuts = counts.of.c, counts.plan.cuts
     taps = [n for n in c.reduced if c.is_window(n)]
     assert [cuts[n].total for n in taps] == [c.axes[n].extent for n in taps] == [3, 3]
-    assert counts.plan.ahead
+    ahead = [x.cycles for x in tile_plans(c, counts.of.gpu) if x.plan.ahead]
+    assert waits_are_hidden(counts) or counts.cycles <= min(ahead)
     assert all(tile.met == (1, 1) for tile in counts.tiles)
 
 

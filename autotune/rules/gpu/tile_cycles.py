@@ -7,7 +7,7 @@ Lower Occupancy" (GTC 2010).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, prod
 
@@ -78,7 +78,9 @@ class TileCounts:
 
     @property
     def plan(self) -> library.gpu.TilePlan:
-        return self.of.plans[self.row]
+        """As it was asked for, but nothing is copied ahead for which there are no registers."""
+        plan, ahead = self.of.plans[self.row], int(self.of.ahead[self.row])
+        return plan if plan.ahead == ahead else replace(plan, ahead=ahead)
 
     @property
     def tiles(self) -> list[library.gpu.StagedTile]:
@@ -161,11 +163,44 @@ class TileColumns(TileRequests):
 
     @cached_property
     def registers(self) -> npt.NDArray[np.int64]:
-        """Registers of 32 bits of a thread: its sums, what it multiplies, addresses."""
+        """Registers of 32 bits of a thread: its sums, what it multiplies, addresses; where copies
+        run ahead what is on its way, and what it multiplies next."""
         last = self.c.spatial[-1]  # which come before those of the sum
         read = sum(self._own(n for n in axes if n <= last) for axes in self.c.moving)
-        used = self.own + np.maximum(np.minimum(read, self.own + 8), self.held)
-        return library.gpu.words(self.c.sums.dtype) * used + ADDRESSES
+        read = np.minimum(read, self.own + 8)
+        words, used = library.gpu.words(self.c.sums.dtype), self.own + np.maximum(read, self.held)
+        return words * used + ADDRESSES + (self.ahead > 0) * (self.fetched + words * read)
+
+    @cached_property
+    def asked_by_thread(self) -> dict[int, npt.NDArray[np.int64]]:
+        """Accesses of each thread to global memory for the tile of an operand."""
+        found = dict[int, npt.NDArray[np.int64]]()
+        for n in self.tiles:
+            fetched = self._tile(n, lambda tile: tile.filled / tile.vector)
+            each = np.ceil(fetched / (Gpu.warp * self.warps)).astype(np.int64)
+            rows = self.row_by_row[n]
+            found[n] = np.where(rows[:, 0] > 0, rows.prod(1), each)
+        return found
+
+    @cached_property
+    def fetched(self) -> npt.NDArray[np.int64]:
+        """Registers of 32 bits for what a thread fetches in a step."""
+        found = np.zeros(len(self.plans), np.int64)
+        for n, asked in self.asked_by_thread.items():
+            vector = self._tile(n, lambda tile: tile.vector).astype(np.int64)
+            found += asked * vector * library.gpu.words(self.c.operands[n].dtype)
+        return found
+
+    @cached_property
+    def ahead(self) -> npt.NDArray[np.int64]:
+        """Steps that copies run ahead: where the registers that sums leave have room for all that
+        is on its way, and for where it is, and nothing is computed of it, which is waited for."""
+        made = [n for n in self.tiles if (o := self.c.operands[n]).pad is not None and not o.filled]
+        if made:
+            return np.zeros(len(self.plans), np.int64)
+        left = Gpu.roomy_registers - ADDRESSES - self.own * library.gpu.words(self.c.sums.dtype)
+        places = sum(self.asked_by_thread.values(), np.zeros(len(self.plans), np.int64))
+        return np.where(self.fetched + places <= left, self.plans.ahead, 0)
 
     @cached_property
     def apart(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -277,8 +312,9 @@ class TileColumns(TileRequests):
 
     @cached_property
     def waits(self) -> Column:
-        """Cycles in which a thread waits for what it fetches in a step, all operands together; of
-        steps without barriers, where it reads all where it is, some run ahead of each other."""
+        """Cycles in which a thread waits for what it fetches in a step, all operands together; what
+        runs ahead is asked for at once, and of steps without barriers, where it reads all where it
+        is, some run ahead of each other."""
         from autotune.gpu.waits import UNROLLED
 
         words, each = library.gpu.words, np.zeros(len(self.plans), int)
@@ -290,16 +326,13 @@ class TileColumns(TileRequests):
         room = [rooms[need] for need in needs]
         rounds = np.ones(len(self.plans))
         for n in self.tiles:
-            fetched = self._tile(n, lambda tile: tile.filled / tile.vector)
             shifted = self._tile(n, lambda tile: tile.from_sectors) > 0
-            counts = np.ceil(fetched / (Gpu.warp * self.warps)).astype(int)
-            rows = self.row_by_row[n]
-            counts = np.where(rows[:, 0] > 0, rows.prod(1), counts)
-            asked = list(zip(counts.tolist(), room, shifted.tolist(), rows[:, 0].tolist()))
+            counts, rows = self.asked_by_thread[n].tolist(), self.row_by_row[n][:, 0].tolist()
+            asked = list(zip(counts, room, shifted.tolist(), rows))
             found = {one: _rounds(*one) for one in set(asked)}
             rounds = np.maximum(rounds, [found[one] for one in asked])
-        fetched = np.any(self.staged, 0)
-        return self.arch.latency * np.where(fetched, rounds, 1 / np.minimum(self.steps, UNROLLED))
+        staged, rounds = np.any(self.staged, 0), np.where(self.ahead > 0, 1.0, rounds)
+        return self.arch.latency * np.where(staged, rounds, 1 / np.minimum(self.steps, UNROLLED))
 
     @cached_property
     def asked_late(self) -> Column:
@@ -333,7 +366,7 @@ class TileColumns(TileRequests):
         step = self.step * np.maximum(1.0, PARTS / np.maximum(1, together * self.warps))
         longer, shorter = np.maximum(step, asked), np.minimum(step, asked)
         busy = together * (longer + NEVER_HIDDEN * shorter)
-        alone = step + self.asked_late
+        alone = step + self.asked_late + self.arch.wait * (2 - self.ahead)
         alone = np.where(self.ahead > 0, np.maximum(alone, waits), alone + waits)
         issued, moved = self.steps * step, self.steps * asked + self.stored / self.sectors
         back = np.maximum(issued + self.written_back, moved) - np.maximum(issued, moved)

@@ -43,7 +43,7 @@ class TileRequests:
 
         self.c, self.gpu, self.plans, self.tiles, self.rough = c, gpu, plans, tiles, rough
         self.laying, self.arch, self.launch = laying, architecture_of(gpu), launch(gpu)
-        self.split, self.ahead, self.results = plans.split, plans.ahead, plans.results
+        self.split, self.results = plans.split, plans.results
         self.warps_of, _, self.lanes, self.near = np.moveaxis(plans.cuts, 2, 0)
         self.total, self.own_of = plans.cuts.prod(2), plans.cuts[:, :, 1] * self.near
         self.staged = [plans.fetches(n) for n in range(len(c.operands))]

@@ -239,6 +239,7 @@ class _Search:
         odd = every.first(len(every.plans), every.cycles, where=every.plans.results)
         plain = ~every.plans.results  # few blocks wait as long, whatever they do meanwhile
         rough = every.first(KEPT, every.cycles, every.busy, where=plain)
+        rough += every.first(KEPT // 3, every.busy, where=plain)  # other steps may run ahead
         first = [counts.plan for counts in rough]
         first += [replace(x.plan, results=False) for x in in_order(odd)[: KEPT // 2]]
         if not self.bitwise:
@@ -252,11 +253,12 @@ class _Search:
         kept += map(self.laid, ranked)
         kept = [p for plan in kept for p in dict.fromkeys((plan, self.from_sectors(plan)))]
         kept += self.memory.without_conflicts(map(self.memory.to_sectors, kept))
-        return self.counts(
+        every_way = self.counts(
             replace(plan, ahead=ahead)
             for plan in dict.fromkeys(kept)
             for ahead in ((1, 0) if self.shared else (0,))
         )
+        return list({counts.plan: counts for counts in every_way}.values())
 
     def ranked(self, plans: Sequence[library.gpu.TilePlan]) -> list[TileCounts]:
         """Plans, and the same with sums in parts, best first."""

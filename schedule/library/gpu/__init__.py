@@ -10,6 +10,7 @@ from schedule.library.gpu.in_rows.long_rows import long_rows
 from schedule.library.gpu.in_rows.rows import Rows, rows
 from schedule.library.gpu.in_rows.short_rows import short_rows
 from schedule.library.gpu.matmul import matmul
+from schedule.library.gpu.memory.fetch import asked_together, room_for_fetched
 from schedule.library.gpu.memory.pitches import tile_pitches
 from schedule.library.gpu.memory.sectors import before_rows, begins_within, in_sector
 from schedule.library.gpu.realigned import realigned
@@ -20,7 +21,7 @@ from schedule.library.gpu.scattered import COLUMNS, chosen_by_data, columns_of, 
 from schedule.library.gpu.staged import StagedTile, staged_results
 from schedule.library.gpu.steps import in_memory, turned_reads
 from schedule.library.gpu.tile_plan import Cut, TilePlan
-from schedule.library.gpu.tiles import asked_together, make_tiles, room_for_fetched, words
+from schedule.library.gpu.tiles import make_tiles, words
 from schedule.library.gpu.transpose import transpose, turned_rows
 from schedule.library.gpu.whole import whole
 from schedule.library.gpu.windows import shared_reads, windows

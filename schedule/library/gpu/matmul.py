@@ -10,6 +10,8 @@ from schedule.analysis.uses import accesses, plain_store, read, written
 from schedule.errors import require
 from schedule.library.all_or_nothing import all_or_nothing
 from schedule.library.contraction.places import own_loops
+from schedule.library.gpu.cooperative_fetch import split_for_threads
+from schedule.library.gpu.memory.fetch import run_ahead, through_registers
 from schedule.library.gpu.product import Product, product_of
 from schedule.library.gpu.steps import (
     bind_kernel,
@@ -63,8 +65,9 @@ def matmul(
     lanes      of a warp along rows and columns, 32 together
     registers  rows and columns of a thread
     ahead      steps that copies run ahead of the sum, in as many more versions of the tiles; from
-               1 on threads wait once a step, else twice; all threads are then to copy alike, so
-               tiles are multiples of what they copy at once
+               1 on threads load to registers before the sums of a step and store after them, so
+               that they wait for each other once a step, else twice, and not for memory; all
+               threads are then to copy alike, so tiles are multiples of what they copy at once
     epilogue   an elementwise block that alone reads C, to be computed from registers
 
     Returns the loop over steps of the sum, in which threads wait for each other.
@@ -116,17 +119,29 @@ class _Matmul(NamedTuple):
         init = sch.decompose_reduction(block, steps[0])
         cleared = sch.get_loops(init)[len(loops.outer) + 2 :]
         outer = [sch.fuse(*loops.outer)] if len(loops.outer) > 1 else [*map(LoopRef, loops.outer)]
-        warps, lanes = zip(cleared[:2], summed, stored)  # tiles in one row of tiles side by side
-        bind_kernel(sch, [*outer, i[0], j[0]], {"warp": warps, "lane": lanes})
+        threads = [cleared[:2], summed, stored]  # tiles in one row of tiles side by side
         sch.unroll([term, i[2], i[4], j[2], j[4], *cleared[2:]])
-        self._store(result)
+        self._store(result, stored)
         for copy, vector in zip(copies, vectors):
             sch.compute_at(copy, step)
             in_order_of_reads(sch, copy)
-            sch.cooperative_fetch(copy, vector=vector)
+            for block in through_registers(sch, copy) if self.ahead else (copy,):
+                threads.append(self._fetch(block, vector))
         if self.ahead and sch.state.loop(step).const_extent != 1:
-            sch.pipeline(step, [*[0] * len(copies), self.ahead])
+            run_ahead(sch, step, len(copies), self.ahead)
+        warps, lanes = zip(*threads)
+        bind_kernel(sch, [*outer, i[0], j[0]], {"warp": warps, "lane": lanes})
         return step
+
+    def _fetch(self, block: BlockRef, vector: int) -> tuple[LoopRef, LoopRef]:
+        """Warps and lanes that share a copy; what is on its way in registers is written out."""
+        sch, warps = self.sch, self.rows.warps * self.columns.warps
+        part, warp, lane, *near = split_for_threads(sch, block, [warps, Gpu.warp], vector)
+        if self.ahead:
+            sch.unroll(part)
+        if vector > 1:
+            sch.vectorize(near[0])
+        return warp, lane
 
     def _pad(self, epilogue: str | None) -> tuple[BlockRef, list[BlockRef]]:
         """Pad the extents to whole tiles, and copy the operands and the result.
@@ -188,14 +203,14 @@ class _Matmul(NamedTuple):
         sch.reorder(i[0], j[0], i[2], j[2], i[1], i[3], j[1], j[3])
         return i, j
 
-    def _store(self, result: str) -> None:
+    def _store(self, result: str, threads: Sequence[LoopRef]) -> None:
         """Registers to memory, in wide accesses where rows of the result allow them."""
         sch = self.sch
         store = plain_store(sch.state.block(result))
         assert store is not None
         *loops, last = own_loops(sch, result)[:]
         wide = vector_of(store.buffer) % self.columns.elements == 0
-        write_out(sch, [loop for loop in loops if sch.state.loop(loop).thread is None])
+        write_out(sch, [loop for loop in loops if loop not in threads])
         (sch.vectorize if wide else sch.unroll)(last)
 
     def _lay_out(self, copy: BlockRef) -> int:

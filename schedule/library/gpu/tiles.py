@@ -24,15 +24,14 @@ from schedule.library.contraction.places import (
     store_of,
 )
 from schedule.library.contraction.plan import Partial
-from schedule.library.gpu.cooperative_fetch import split_for_threads
 from schedule.library.gpu.filled import copy_ahead, fill, in_whole_sectors, laid_out
-from schedule.library.gpu.memory.sectors import (
-    from_sectors,
-    in_sector,
-    rows_for_warps,
-    sectors_first,
-    write_from_sectors,
+from schedule.library.gpu.memory.fetch import (
+    room_for_fetched,
+    run_ahead,
+    share,
+    through_registers,
 )
+from schedule.library.gpu.memory.sectors import from_sectors, write_from_sectors
 from schedule.library.gpu.staged import StagedTile, index_map, staged_results
 from schedule.library.gpu.steps import (
     bind_kernel,
@@ -46,13 +45,10 @@ from schedule.library.gpu.thread_sums import operands_of, shared_terms, thread_s
 from schedule.library.gpu.tile_plan import Cut, TilePlan
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
-from tensorir import ADDRESSES, Gpu, IterKind, body_loads, dtype
+from tensorir import Gpu, IterKind, body_loads, dtype
 
 WRITTEN_OUT = 1024
 """Operations of a thread in one step that are written out, at most."""
-
-FETCHED = 32
-"""Elements of a thread that are asked for together, at most."""
 
 FOLDED = 3
 """Times the size of a tile that lowering keeps of it, at the most: of what is copied ahead it makes
@@ -116,21 +112,6 @@ def _of_parts(c: Contraction, part: Contraction, plan: TilePlan) -> TilePlan:
 def words(kind: str) -> int:
     """Registers of 32 bits for an element."""
     return max(1, dtype.itemsize(kind) // 4)
-
-
-def room_for_fetched(sums: int, each: int) -> int:
-    """Elements of each copy that a thread asks for together, and so waits for once, at most: half
-    of the registers that its sums leave are for these, the others for where they are; `each` are
-    those of an element of all copies."""
-    left = (Gpu.roomy_registers - ADDRESSES - sums) // (2 * max(1, each))
-    return min(FETCHED, max(1, left))
-
-
-def asked_together(count: int, room: int, shifted: bool) -> int:
-    """How many of its elements of a copy a thread asks for together: a divisor of these for which
-    there is room; of rows that are `shifted` all or one, since their parts are not told apart."""
-    together = max(n for n in range(1, min(room, count) + 1) if count % n == 0)
-    return 1 if shifted and together < count else together
 
 
 class _Tiles:
@@ -201,12 +182,13 @@ class _Tiles:
         nests += [add, dict(zip(add, around[around.index(grid[-1]) + 1 :]))]
         for copy in held:
             self.hold(copy, add)
-        nests += [self.fetch(copy, tile, step, add) for copy, tile in zip(copies, tiles)]
+        for copy, tile in zip(copies, tiles):
+            nests += self.fetch(copy, tile, step, add)
         if out is not None:
             nests.append(self.write_back(out, grid[-1]))
         grid = self.as_axes(grid)
         if plan.ahead and sch.state.loop(step).const_extent != 1:
-            sch.pipeline(step, [*[0] * len(copies), plan.ahead])
+            run_ahead(sch, step, len(copies), plan.ahead)
         for pad in ahead:
             copy_ahead(sch, pad)
         threads = {k[:-1]: [nest[k] for nest in nests if k in nest] for k in ("warps", "lanes")}
@@ -276,44 +258,23 @@ class _Tiles:
         if own:
             sch.vectorize(own[-1])
 
-    def fetch(self, copy: str, tile: StagedTile, step: LoopRef, threads: Threads) -> Threads:
-        """The loops of a copy that all threads of a block share, in a step."""
+    def fetch(
+        self, copy: str, tile: StagedTile, step: LoopRef, threads: Threads
+    ) -> list[Threads]:
+        """The loops of a copy that all threads of a block share, in a step; of one that runs ahead
+        those that load, and those that store."""
         sch = self.sch
         sch.compute_at(copy, step)
         in_order_of_reads(sch, copy)
         sizes = [sch.state.loop(loop).const_extent for loop in own_loops(sch, copy)]
         self.as_planned &= prod([size or inf for size in sizes]) <= tile.elements
-        kinds = [kind for kind in ("warps", "lanes") if kind in threads]
-        shared = [sch.state.loop(threads[kind]).const_extent or 1 for kind in kinds]
-        if tile.from_sectors:
-            *_, row = own_loops(sch, copy)
-            begun = from_sectors(sch, copy, row)
-            if tile.by_rows(prod(shared) // Gpu.warp):
-                return self.fetch_rows(copy, begun, kinds, prod(shared) // Gpu.warp)
-            if begun != row:  # rows of whole sectors, as what threads share
-                sch.split(begun, [None, in_sector(self.c.operands[tile.operand].dtype)])
-        elif tile.beside[1]:
-            sectors_first(sch, copy, *tile.beside)
-        part, *loops = split_for_threads(sch, copy, shared, tile.vector)
-        count = sch.state.loop(part).const_extent or 1
-        together = asked_together(count, self.room_for_fetched, tile.from_sectors)
-        if together == count:
-            sch.unroll(part)
-        elif together > 1:
-            sch.unroll(sch.split(part, [None, together])[1])
-        if tile.vector > 1:
-            sch.vectorize(loops[-1])
-        return dict(zip(kinds, loops))
-
-    def fetch_rows(self, copy: str, row: LoopRef, kinds: Sequence[str], warps: int) -> Threads:
-        """The same of a copy whose lanes have neighbours in one row each."""
-        sch = self.sch
-        turn, part, *loops = rows_for_warps(sch, copy, row, warps)
-        room = self.room_for_fetched // (sch.state.loop(part).const_extent or 1)
-        together = asked_together(sch.state.loop(turn).const_extent or 1, max(1, room), False)
-        written = sch.split(turn, [None, together])[1:] if together > 1 else ()
-        write_out(sch, [*written, part])
-        return dict(zip(kinds, loops[2 - len(kinds) :]))
+        kinds = {k: sch.state.loop(threads[k]).const_extent or 1 for k in threads}
+        ahead = self.plan.ahead > 0
+        first, *alike = through_registers(sch, copy) if ahead else (copy,)
+        row = own_loops(sch, first)[-1:]
+        shifted = tile.from_sectors and [from_sectors(sch, first, row[0], alike)] != row
+        room = None if ahead else self.room_for_fetched
+        return [share(sch, part, tile, kinds, shifted, room) for part in (first, *alike)]
 
     def results_apart(self, stored: str) -> str:
         """The copy of a tile of results from shared memory, where rows are as far apart as lanes

@@ -18,15 +18,34 @@ def thread_registers(stmt: Stmt, copies: bool = False) -> int:
     """Registers of 32 bits that the code of a thread takes, about: its arrays, a row and a column
     of what is multiplied for its sums, taken for a square, and addresses; those of `copies` of
     shared memory too where it is not known yet which they are."""
-    return held_bytes(stmt, copies) // 4 + 2 * isqrt(sum_bytes(stmt) // 4) + ADDRESSES
+    return held_bytes(stmt, copies) // 4 + _multiplied(stmt) + ADDRESSES
 
 
 def ample_registers(stmt: Stmt) -> int:
     """Registers that a compiler does well with: as many again as for addresses, for what it loads
-    ahead, twice as many where elements take two. With these no tile of the defaults is spilled."""
+    ahead, twice as many where elements take two; where copies are on their way in arrays, these are
+    that, with the row and the column that it multiplies next. With these no tile of the defaults is
+    spilled."""
     buffers = [s.buffer for s in walk(stmt) if isinstance(s, Alloc)]
     words = max([dt.itemsize(b.dtype) // 4 for b in buffers if b.scope == "local"], default=1)
-    return thread_registers(stmt) + ADDRESSES * max(1, words)
+    loaded = sum(map(_bytes, on_their_way(stmt))) // 4
+    later = max(ADDRESSES * max(1, words), loaded + _multiplied(stmt))
+    return thread_registers(stmt) - loaded + later
+
+
+def on_their_way(stmt: Stmt) -> set[Buffer]:
+    """Arrays of a thread that hold what it loads from global memory, until it stores that to shared
+    memory."""
+    stores = [s for s in walk(stmt) if isinstance(s, Store)]
+    read = {s: {load.buffer for load in loads(s.value)} for s in stores}
+    sent = {b for s in stores if s.buffer.scope == "shared" for b in read[s] if b.scope == "local"}
+    filled = {s.buffer for s in stores if any(b.scope == "global" for b in read[s])}
+    return sent & filled
+
+
+def _multiplied(stmt: Stmt) -> int:
+    """Registers for a row and a column of what a thread multiplies for its sums."""
+    return 2 * isqrt(sum_bytes(stmt) // 4)
 
 
 def held_bytes(stmt: Stmt, copies: bool = False) -> int:

@@ -9,15 +9,17 @@ writes out short ones only.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Set
 
 from tensorir import dtype as dt
 from tensorir.buffer import Buffer
 from tensorir.expr import Call, Expr, Var
 from tensorir.func import PrimFunc
 from tensorir.parts import touched
+from tensorir.passes.facts.registers import on_their_way
 from tensorir.passes.gpu.axes import has_threads
 from tensorir.passes.rewriting import with_body
-from tensorir.stmt import Exchange, For, ForKind, If, Let, Seq, Stmt, Store, replace
+from tensorir.stmt import Alloc, Exchange, For, ForKind, If, Let, Seq, Stmt, Store, replace
 from tensorir.visit import child_stmts, loads, map_children, stmt_exprs, variables, walk, walk_exprs
 
 Function = tuple[str, str]
@@ -30,6 +32,11 @@ MOST = 320
 """Operations that are written out for a loop, at most: four steps of a thread with 64 sums, and
 what it reads for them. With 512 NVRTC takes 1.4 to 1.8 times as long for products and convolutions;
 with 128 a tenth to a quarter less, but a step of the loop is then done for each two of them."""
+
+MOST_BESIDE = MOST // 2
+"""The same where copies are on their way in registers meanwhile: a compiler reads ahead what it
+multiplies as far as loops are written out, and spilled copies of 128 x 128 tiles with four steps of
+64 sums (128 registers, 40 bytes; with two 118 and none), so that each step waited for memory."""
 
 FUNCTION = 16
 """Operations that a function such as exp counts for, about what its text has."""
@@ -46,7 +53,9 @@ def written_out(func: PrimFunc) -> PrimFunc:
     A part that divides the extent. Registers have no addresses: a loop whose variable says which
     of them is meant is written out as a whole. Is the last pass.
     """
-    return with_body(func, _visit(func.body)) if has_threads(func.body) else func
+    if not has_threads(func.body):
+        return func
+    return with_body(func, _visit(func.body, on_their_way(func.body), MOST))
 
 
 def operations(stmt: Stmt) -> int:
@@ -89,14 +98,16 @@ def _calls(stmt: Stmt) -> Counter[Function]:
     return found
 
 
-def _visit(stmt: Stmt) -> Stmt:
-    made = map_children(stmt, _visit)
+def _visit(stmt: Stmt, copies: Set[Buffer], most: int) -> Stmt:
+    if isinstance(stmt, Alloc) and stmt.buffer in copies:
+        most = MOST_BESIDE
+    made = map_children(stmt, lambda child: _visit(child, copies, most))
     if not isinstance(made, For) or made.kind is not ForKind.UNROLLED:
         return made
     each, extent = operations(made.body), made.const_extent or 1
-    if each * extent <= MOST or _tells_registers(made):
+    if each * extent <= most or _tells_registers(made):
         return made
-    count = max((n for n in range(2, extent) if extent % n == 0 and n * each <= MOST), default=1)
+    count = max((n for n in range(2, extent) if extent % n == 0 and n * each <= most), default=1)
     return replace(made, annotations={**made.annotations, WRITTEN_OUT: count})
 
 

@@ -38,6 +38,36 @@ def test_a_part_of_the_steps_and_all_registers(k, part):
     assert operations(low.body) <= MOST + 2 * 32
 
 
+AHEAD = """
+@prim_func
+def ahead(A: f32[8, 64], B: f32[32]):
+    R = alloc(f32[32], scope="local")
+    V = alloc(f32[1], scope="local")
+    S = alloc(f32[64], scope="shared")
+    for b in thread("blockIdx.x", 1):
+        for t in thread("threadIdx.x", 64):
+            for i in unrolled(32):
+                R[i] = 0.0
+        for s in range(8):
+            for t in thread("threadIdx.x", 64):
+                V[0] = A[s, t]
+            for t in thread("threadIdx.x", 64):
+                for k in unrolled(16):
+                    for i in unrolled(32):
+                        R[i] = R[i] + A[k // 2, i]
+            for t in thread("threadIdx.x", 64):
+                S[t] = V[0]
+        for t in thread("threadIdx.x", 64):
+            for i in unrolled(32):
+                B[i] = R[i] + S[63 - t]
+"""
+
+
+def test_less_of_it_beside_copies_on_their_way():
+    """Compilers read ahead what they write out, and have fewer registers for that then."""
+    assert ("k", 4) in marks(parse(AHEAD))[1]
+
+
 def test_the_text_says_so():
     text = source_text(parse(SUMS.format(k=16)), "cuda")
     assert "#pragma unroll 8\n" in text and "#pragma unroll\n" in text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import prod
 
 from schedule.library.contraction.find import flat_index
@@ -50,7 +50,9 @@ def before_rows(access: Access) -> int:
     return sector if length is None or (length > 1 and length % sector) else 0
 
 
-def from_sectors(sch: Schedule, block: str, loop: LoopRef) -> LoopRef:
+def from_sectors(
+    sch: Schedule, block: str, loop: LoopRef, alike: Sequence[str] = ()
+) -> LoopRef:
     """Shift a loop over neighbours in memory so that what it is split into begins where sectors do,
     in each row of what `block` accesses in global memory; returns the loop, itself where rows begin
     there anyway or are no neighbours along it.
@@ -58,10 +60,16 @@ def from_sectors(sch: Schedule, block: str, loop: LoopRef) -> LoopRef:
     A warp whose lanes have 32 elements from the middle of a sector on asks for one sector more.
     Where iterations are some elements apart, parts begin less than that behind a sector. Where
     arrays have rows of different lengths, it is for as many of them as can be. Arrays themselves
-    are taken to begin with a sector.
+    are taken to begin with a sector. Blocks `alike`, in the same loops, are shifted as `block` is.
     """
-    begin = _begin(sch.state, block, sch.state.loop(loop))
-    return loop if begin is None or begin is const(0) else sch.shift(loop, format_expr(begin))
+    begin, own = _begin(sch.state, block, sch.state.loop(loop)), own_loops(sch, block)
+    if begin is None or begin is const(0):
+        return loop
+    for other in alike:
+        theirs = own_loops(sch, other)
+        names = {sch.state.loop(a).var: sch.state.loop(b).var for a, b in zip(own, theirs)}
+        sch.shift(theirs[own.index(loop)], format_expr(substitute(begin, names)))
+    return sch.shift(loop, format_expr(begin))
 
 
 def _begin(state: State, block: str, loop: For) -> Expr | None:
