@@ -11,18 +11,29 @@ from pathlib import Path
 import numpy as np
 
 from autotune.cost_model.check import Make, check_model
-from autotune.cost_model.forest import ForestRegressor
 from autotune.cost_model.gaussian import GaussianProcess
 from autotune.cost_model.model import CostModel, Draft, RandomModel, Regressor, ResidualModel
 from autotune.cost_model.roofline import draft as analytic
-from autotune.cost_model.xgb import XGBoostRegressor
 from autotune.features.table import FEATURE_SCHEMA
 from tensorir import Cpu, Target, TensorIRError, device_of
 
+
+def _forest(seed: int) -> Regressor:
+    from autotune.cost_model.forest import ForestRegressor  # few searches want another model
+
+    return ForestRegressor(seed)
+
+
+def _xgboost(seed: int) -> Regressor:
+    from autotune.cost_model.xgb import XGBoostRegressor
+
+    return XGBoostRegressor(seed)
+
+
 REGRESSORS: dict[str, tuple[str, Callable[[int], Regressor]]] = {
     "gaussian": ("numpy", GaussianProcess),
-    "xgboost": ("xgboost", XGBoostRegressor),
-    "sklearn": ("sklearn", ForestRegressor),
+    "xgboost": ("xgboost", _xgboost),
+    "sklearn": ("sklearn", _forest),
 }
 """Kind of model -> the package it needs, and its regressor. The first one is `auto`."""
 

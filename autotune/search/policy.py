@@ -1,12 +1,11 @@
 """The policy: all that is known to help a search, put together (`tune(strategy="policy")`).
 
 The first batch is the defaults, what was best for other sizes, and the best of many samples by the
-draft. Later ones come from variations of the best trials, ranked by draft and model (as far as the
-model deserves it, see `autotune/search/trust.py`), but some slots go to neighbours of the best
-trial whatever the ranking says. No sketch gets more than half of a batch where others are not
-hopeless. Each ingredient can be switched off; `make bench-tuner` shows what each is worth. To keep
-near twins apart was one of them, a bandit whose arms were the sketches, and a share of each batch
-that was drawn at random: none paid.
+draft. Later ones come from variations of the best trials, ranked by draft, formulas and model (as
+far as it deserves it, see `autotune/search/trust.py`), but some slots go to neighbours of the best
+trial and to what the formula of a sketch puts first. No sketch gets more than half of a batch where
+others are not hopeless. Each ingredient can be switched off; `make bench-tuner` shows what each is
+worth. Near twins kept apart, a bandit over sketches and candidates drawn at random did not pay.
 """
 
 from __future__ import annotations
@@ -33,6 +32,7 @@ class Policy:
     model     "trusted": as far as it beats the draft; "always"; "never"
     hints     whether what was best for other sizes is tried first
     descent   share of a batch for neighbours of the best trials
+    formulas  share of a batch for what formulas put first, of each sketch
     failures  whether what resembles failures is put back
     """
 
@@ -40,6 +40,7 @@ class Policy:
     model: str = "trusted"
     hints: bool = True
     descent: float = 0.25
+    formulas: float = 0.25
     failures: bool = True
 
 
@@ -59,10 +60,8 @@ def propose(
     schedule is refused.
     """
     state.fit(space)
-    learned = {"always": 1.0, "never": 0.0}.get(settings.model)
-    pool = Pool(
-        space, state, settings.builds, trust(space, state).share if learned is None else learned
-    )
+    learned = {"always": 1.0, "never": 0.0}.get(settings.model, trust(space, state).share)
+    pool = Pool(space, state, settings.builds, learned)
     named = list(dict.fromkeys([*state.defaults, *(state.hints if settings.hints else ())]))
     pool.add(c for c in named if not state.spent(c))
     first = state.best_seconds() is None
@@ -79,5 +78,7 @@ def propose(
     around = walks(space, state) if settings.descent and not first else ()
     near = (c for found in around for c in ordered(found, batch.scores))
     batch.take(near, share_of(batch.left, settings.descent, rng))
+    firsts = state.formulas.firsts(batch.scores, state.alive(space))
+    batch.take(ordered(firsts, batch.scores), share_of(batch.left, settings.formulas, rng))
     batch.fill()
     return batch.chosen

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from autotune.cost_model import CostModel
+from autotune.search.formulas import Formulas
 from autotune.space import Candidate, Space
 from schedule import Refusal
 
 if TYPE_CHECKING:
+    from autotune.cost_model import CostModel
     from schedule import Schedule
 
 ENOUGH = 4
@@ -85,6 +86,7 @@ class SearchState:
     hints: Mapping[Candidate, Hint] = field(default_factory=dict)
     _features: dict[Candidate, np.ndarray | None] = field(default_factory=dict, repr=False)
     _programs: dict[Candidate, str] = field(default_factory=dict, repr=False)
+    formulas: Formulas = field(default_factory=Formulas, repr=False)
     _tried: set[str] = field(default_factory=set, repr=False)
     _fitted: int = 0
 
@@ -129,7 +131,8 @@ class SearchState:
     def features(self, space: Space, candidate: Candidate) -> np.ndarray | None:
         """The candidate's features, from memory if it was built before; None if it is refused."""
         if candidate not in self._features:
-            self._note(candidate, score(space.build, self.extract, candidate, self.identify))
+            found = score(space.build, self.extract, candidate, self.identify)
+            self._note(space, candidate, found)
         return self._features[candidate]
 
     def prepare(self, space: Space, candidates: Sequence[Candidate]) -> None:
@@ -143,14 +146,25 @@ class SearchState:
             self.ahead = None  # it would fail again
             return
         for candidate, found in zip(new, scored, strict=True):
-            self._note(candidate, found)
+            self._note(space, candidate, found)
 
     def predicted(self, candidates: Sequence[Candidate]) -> list[float | None]:
-        """Seconds that the model predicts of each now; None for one that was not built."""
-        rows = [self._features.get(candidate) for candidate in candidates]
-        known = [row for row in rows if row is not None]
-        found = iter(self.model.predict(np.stack(known)) if known else ())
-        return [None if row is None else float(next(found)) for row in rows]
+        """Seconds that are expected of each now; None for one that was not built."""
+        known = [c for c in candidates if self._features.get(c) is not None]
+        found = dict(zip(known, self.expected(known)))
+        return [float(found[c]) if c in found else None for c in candidates]
+
+    def expected(self, candidates: Sequence[Candidate], learned: float = 1.0) -> np.ndarray:
+        """Seconds that model and formulas expect of candidates that were built, [candidates];
+        `learned` is the share of what the model learned that counts."""
+        if not candidates:
+            return np.zeros(0)
+        rows = self._rows(candidates)
+        corrections = self.formulas.corrections(candidates, self.model.predict(rows, 0.0))
+        return self.model.predict(rows, learned) * corrections
+
+    def _rows(self, candidates: Sequence[Candidate]) -> np.ndarray:
+        return np.stack([row for c in candidates if (row := self._features[c]) is not None])
 
     def know(self, space: Space) -> None:
         """Build the trials of this space that were not built here, as those of earlier runs: then
@@ -166,15 +180,15 @@ class SearchState:
             return
         self._fitted = len(self.measured)
         self.know(space)
-        rows = []
-        seconds = []
-        for candidate, time in self.measured.items():
-            row = self._features.get(candidate)
-            if row is not None:
-                rows.append(row)
-                seconds.append(time)
-        if rows:
-            self.model.fit(np.stack(rows), seconds)
+        known = [c for c in self.measured if self._features.get(c) is not None]
+        if known:
+            rows = self._rows(known)
+            self.model.fit(rows[:1], [None])  # as where a search goes on: the same to the last bit
+            self.formulas.compare(known, drafted := self.model.predict(rows, 0.0))
+            by = self.formulas.corrections(known, drafted)
+            times = map(self.measured.get, known)
+            self.model.fit(rows, [s and s / each for s, each in zip(times, by.tolist())])
+            self.formulas.compare(known, self.model.predict(rows, 0.0))  # the draft is scaled now
 
     def best_seconds(self) -> float | None:
         """The time of the fastest trial; None before there is one."""
@@ -194,11 +208,13 @@ class SearchState:
         kept = [name for name in space.sketches if tried[name] < ENOUGH or name in good]
         return kept or list(space.sketches)
 
-    def _note(self, candidate: Candidate, found: Scored) -> None:
+    def _note(self, space: Space, candidate: Candidate, found: Scored) -> None:
         self.builds += 1
         self._features[candidate] = found.row
         if found.row is None:
             self.refusals[found.refusal] += 1
+        else:
+            self.formulas.note(space, candidate)
         if found.program:
             self._programs[candidate] = found.program
             if self.spent(candidate):

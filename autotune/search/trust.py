@@ -50,14 +50,13 @@ class Trust:
 
 def trust(space: Space, state: SearchState) -> Trust:
     """The worth of the model of `state` now: a function of trials and predictions alone."""
-    rows, predicted, times = [], [], []
+    known, predicted, times = [], [], []
     for candidate in reversed(state.measured):
         seconds, before = state.measured[candidate], state.foreseen.get(candidate)
         if seconds is None or before is None or candidate.sketch not in space.sketches:
             continue
-        row = state.features(space, candidate)
-        if row is not None:
-            rows.append(row)
+        if state.features(space, candidate) is not None:
+            known.append(candidate)
             predicted.append(before)
             times.append(seconds)
         if len(times) == WINDOW:
@@ -65,7 +64,7 @@ def trust(space: Space, state: SearchState) -> Trust:
     if len(times) < ENOUGH:
         return Trust(len(times), float("nan"), float("nan"), 0.5)
     measured = np.array(times)
-    drafted = state.model.predict(np.stack(rows), learned=0.0)
+    drafted = state.expected(known, learned=0.0)
     model, draft = spearman(np.array(predicted), measured), spearman(drafted, measured)
     if not isfinite(model) or not isfinite(draft):
         return Trust(len(times), model, draft, 0.5)

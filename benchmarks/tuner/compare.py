@@ -27,6 +27,7 @@ WITHOUT: Mapping[str, Policy] = {
     "trust: the model always counts": replace(DEFAULT, model="always"),
     "the model: the draft alone": replace(DEFAULT, model="never"),
     "coordinate descent": replace(DEFAULT, descent=0.0),
+    "what formulas put first": replace(DEFAULT, formulas=0.0),
     "learning from failures": replace(DEFAULT, failures=False),
 }
 """The policy without each ingredient, by what is left out."""

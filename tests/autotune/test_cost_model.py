@@ -21,6 +21,7 @@ from autotune.cost_model import (
     register_cost_model,
 )
 from autotune.cost_model import make as make_module
+from autotune.cost_model.forest import ForestRegressor
 from autotune.cost_model.quality import pairwise_accuracy, spearman, top_score
 from autotune.features.features import extract
 from autotune.features.table import FEATURES
@@ -327,7 +328,7 @@ def test_a_model_of_a_user(monkeypatch):
     model = make_cost_model("middle", 3)
     model.fit(world(3)[0], [1.0, None, 3.0])
     assert model.predict(world(2)[0]).tolist() == [2.0, 2.0]
-    register_cost_model("trees", lambda seed: ResidualModel("trees", make_module.ForestRegressor))
+    register_cost_model("trees", lambda seed: ResidualModel("trees", ForestRegressor))
     for name, make, message in (
         ("middle", Mean, "'middle' already: choose another name"),
         ("auto", Mean, "'auto' already: choose another name"),

@@ -32,6 +32,13 @@ SIZES = Categorical("i", tuple(range(40))), Categorical("j", tuple(range(6)))
 SPACE = Space([Sketch(name, SIZES, dict) for name in ("one", "other", "third")])
 
 
+class Told(Sketch):
+    """A sketch whose formula takes i for the cycles."""
+
+    def cycles(self, rows):
+        return np.array([1.0 + i for i, _ in rows])
+
+
 class Guess:
     """A model: the draft says j, what it learned says i (or the opposite of it)."""
 
@@ -274,3 +281,35 @@ def test_the_same_model_for_the_same_trials_after_a_search_was_ended():
     assert trust(SPACE, again) == trust(SPACE, state)
     one, other = (propose(SPACE, s, 8, random.Random(3), QUICK) for s in (state, again))
     assert one == other
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-9])
+def test_formulas_and_the_draft_count_alike_whatever_their_units_are(unit):
+    space = Space([Told("told", SIZES, dict), Sketch("other", SIZES, dict)])
+    tried = [Candidate("told", (i, 0)) for i in range(12)]
+    state = state_of(make_cost_model(draft=lambda rows: unit * (1.0 + rows[:, 1])))
+    for turn in range(2):  # before the first trial, and when the draft is scaled to times
+        some = [Candidate("told", (i, j)) for i, j in ((39, 0), (0, 0), (0, 5))]
+        assert all(state.features(space, c) is not None for c in some)
+        by_formula, least, by_draft = state.expected(some, learned=0.0)
+        assert by_formula / least == pytest.approx(40**0.5), turn
+        assert by_draft / least == pytest.approx(6**0.5)
+        for candidate in tried:
+            state.add(candidate, 1e-3 * (1 + candidate.values[0]) ** 0.5)
+        state.fit(space)
+    other = Candidate("other", (9, 0))  # no formula: in the middle of the trials
+    state.features(space, other)
+    assert 1e-3 < state.expected([other], learned=0.0)[0] < 4e-3
+
+
+def test_what_formulas_put_first_gets_slots_whatever_draft_and_model_say():
+    space = Space([Told("told", SIZES, dict), Sketch("other", SIZES, dict)])
+    known = [(Candidate("other", (i, j)), 1.0 + j) for i in range(4) for j in range(6)]
+    for share, firsts in ((0.0, []), (0.5, [0])):
+        state = state_of(Guess())
+        state.model.predict = lambda rows, learned=1.0: np.exp(-rows[:, 0])  # not its order
+        for candidate, seconds in known:
+            state.add(candidate, seconds)
+        settings = Policy(builds=256, descent=0, failures=False, formulas=share)
+        found = propose(space, state, 8, random.Random(0), settings)
+        assert [c.values[0] for c in found if c.sketch == "told"] == firsts
