@@ -10,11 +10,13 @@ import pytest
 from autotune.gpu.count import works_of
 from autotune.gpu.work import cycles
 from autotune.rules import choose
+from autotune.rules.gpu.product import contraction_of
 from autotune.rules.gpu.sums.reductions import reduction_plans
-from autotune.rules.group import Group
+from autotune.rules.gpu.tiles import tile_plans
+from autotune.rules.group import Group, find_groups
 from backends import build
 from benchmarks.general.form import numbers
-from schedule import Schedule
+from schedule import Schedule, library
 from tensorir import Gpu, PrimFunc, Target, ops, reference, te
 
 TARGET = "cuda-emulator -arch=sm_90a"
@@ -130,3 +132,19 @@ def test_few_long_columns_are_shared_by_all_multiprocessors(shape, sums):
     assert len(works) == sums + 1
     for work in works:
         assert work.blocks >= DEVICE.multiprocessors and work.limit(DEVICE) == "memory"
+
+
+@pytest.mark.parametrize("sides", [(11, 5), (5, 11)])
+def test_results_beside_an_axis_of_one_value_may_have_parts(sides, cache):
+    """Its loop stands between those that are one axis of the contraction."""
+    x, w = (2, *sides, 64), (5, 5, 64, 20)
+    func = program(lambda x, w: ops.conv2d(x, w, layout="NHWC", stride=2), x, w)
+    sch, arrays = Schedule(func), numbers(func)
+    c = contraction_of(sch, find_groups(sch)[0])
+    plans = [counts.plan for counts in tile_plans(c, DEVICE, False)]
+    parts = [plan for plan in plans if plan.split > 1]
+    assert parts
+    for plan in parts:
+        library.gpu.make_tiles(made := sch.copy(), c, plan)
+    found = build(made, TARGET, cache=cache)(*arrays)
+    np.testing.assert_array_equal(found, reference(func, *arrays)[0])

@@ -134,13 +134,11 @@ def axis_loops(sch: Schedule, axes: Sequence[Axis], loops: Mapping[int, LoopRef]
             parts[mine[0]] = loops[place]
         else:
             parts.update(zip(mine, sch.split(loops[place], [None, *(d.extent for d in mine[1:])])))
-    if len(digits) > len(axes):
-        sch.reorder(*(parts[digit] for digit in digits))
-    found = []
-    for axis in axes:
-        mine_loops = [parts[digit] for digit in axis.digits]
-        found.append(sch.fuse(*mine_loops) if len(mine_loops) > 1 else mine_loops[0])
-    return found
+    if len(digits) > len(axes):  # loops of one iteration may stand between
+        idle = [loops[place] for place in sorted(loops.keys() - {d.place for d in digits})]
+        sch.reorder(*idle, *(parts[digit] for digit in digits))
+    every = [[parts[digit] for digit in axis.digits] for axis in axes]
+    return [sch.fuse(*own) if len(own) > 1 else own[0] for own in every]
 
 
 def reduce_loops(sch: Schedule, c: Contraction, order: Sequence[int]) -> list[LoopRef]:
