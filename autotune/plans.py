@@ -77,13 +77,13 @@ def _plans(
         tiles += _ranked(by_rows, estimate.cycles(by_rows))[:KEPT]
     packed = [p for _, plan in tiles for p in search.panels(plan)]
     cuts = Cuts(c, cpu, estimate)
-    cut = [*dict.fromkeys(p for plan in (*(p for _, p in tiles), *packed) for p in cuts.of(plan))]
-    tasks = _ranked(cut, estimate.cycles(cut))
-    known = {plan for _, plan in tasks}
-    more = [p for plan in _leaders(tasks) for p in search.details(plan) if p not in known]
+    cut = dict.fromkeys(p for plan in (*(p for _, p in tiles), *packed) for p in cuts.of(plan))
+    tasks = _ranked([*cut], estimate.cycles([*cut]))
+    leaders, known = _leaders(tasks), {*cut}
+    more = [p for plan in leaders for p in search.details(plan) if p not in known]
     kept = kept_nests(c, cpu, constants, numerics == "bitwise")
     more += grouped(c, kept, numerics == "bitwise")
-    asking = [p for p in with_requests(c, cpu, (*_leaders(tasks), *more)) if p.ahead]
+    asking = [p for p in with_requests(c, cpu, (*leaders, *more)) if p.ahead]
     near = known.union(more) if asking else known
     more += [plan for plan in asking if plan not in near]
     found = [*tasks, *_ranked(more, estimate.cycles(more))]

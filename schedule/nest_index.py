@@ -40,6 +40,10 @@ Uses = tuple[dict[Buffer, list[str]], dict[Buffer, list[str]]]
 NESTS = 2048
 """Nests at the root of programs of which the index is kept."""
 
+FEW = 16
+"""Nests up to which what they say is put together anew for each program: bringing up to date what
+was said of the one before takes longer."""
+
 
 class Nest:
     """One statement at the root of a program, and the loops and blocks in it by name.
@@ -49,23 +53,26 @@ class Nest:
 
     def __init__(self, stmt: Stmt) -> None:
         self.stmt = stmt
-        self.loops: dict[str, For] = {}
-        self.blocks: dict[str, Block] = {}
+        loops: dict[str, For] = {}
+        blocks: dict[str, Block] = {}
+        above: dict[Stmt, Stmt] = {}  # one for what holds a loop or block: names are unique
+        self.loops, self.blocks, self._above = loops, blocks, above
         self.has_nested_blocks = self.has_externs = False
         self.kinds: set[ForKind] = set()
-        self._above: dict[Stmt, Stmt] = {}  # one for what holds a loop or block: names are unique
         self._paths: dict[Stmt, tuple[Stmt, ...]] = {}
         stack: list[tuple[Stmt, bool]] = [(stmt, False)]
+        serial = ForKind.SERIAL
         while stack:
             node, in_block = stack.pop()
             while isinstance(node, For):
-                self.loops[node.var.name] = node
-                if node.kind is not ForKind.SERIAL:
+                loops[node.var.name] = node
+                if node.kind is not serial:
                     self.kinds.add(node.kind)
-                self._above[node.body] = node
-                node = node.body
+                body = node.body
+                above[body] = node
+                node = body
             if isinstance(node, Block):
-                self.blocks[node.name] = node
+                blocks[node.name] = node
                 self.has_nested_blocks |= in_block
                 if isinstance(node.body, Store) and isinstance(node.init, (Store, NoneType)):
                     continue
@@ -73,7 +80,7 @@ class Nest:
             elif isinstance(node, Extern):
                 self.has_externs = True
             for child in reversed(child_stmts(node)):
-                self._above[child] = node
+                above[child] = node
                 stack.append((child, in_block))
 
     def path(self, node: Stmt) -> tuple[Stmt, ...]:
@@ -126,6 +133,7 @@ class RootIndex:
     def __init__(self, stmts: Sequence[Stmt], before: RootIndex | None = None) -> None:
         self.stmts = stmts
         self._known: dict[tuple[str, int], tuple[RootIndex, dict[Any, Any]]] = {}
+        self._said: dict[str, frozenset[Any]] = {}
         if before is None:
             self.every = list(map(nest_of, stmts))
             return
@@ -138,9 +146,19 @@ class RootIndex:
         """Share what is known of the program that this one was made of."""
         self._known = before._known
 
-    def counts(self, of: str) -> Mapping[Any, int]:
-        """How many nests have each of their `of`: names of loops, blocks or variables, or kinds.
-        Not to be kept: it becomes that of the next program that is asked."""
+    def every_one(self, of: str) -> Container[Any]:
+        """All `of` nests: names of loops, blocks or variables, or kinds. Not to be kept: it may
+        become that of the next program that is asked."""
+        if len(self.every) > FEW:
+            return self._counts(of)
+        found = self._said.get(of)
+        if found is None:
+            said = [getattr(nest, of) for nest in self.every]
+            found = self._said[of] = frozenset().union(*said)
+        return found
+
+    def _counts(self, of: str) -> Mapping[Any, int]:
+        """The same, with how many nests have each."""
         found, gone, made = self._begun(of)
         for nests, step in ((made, 1), (gone, -1)):
             for name in chain.from_iterable([getattr(nest, of) for nest in nests]):
@@ -153,6 +171,9 @@ class RootIndex:
 
     def users(self, buffers: Iterable[Buffer]) -> list[Nest]:
         """The nests that use some buffers, in program order."""
+        if len(self.every) <= FEW:
+            wanted = {*buffers}
+            return [nest for nest in self.every if not wanted.isdisjoint(nest.buffers)]
         found, gone, made = self._begun("uses")
         for nest in gone:
             for buffer in nest.buffers:
@@ -203,7 +224,7 @@ class Names:
 
     def now(self) -> list[Container[str]]:
         """Where names are looked for, until the next program is asked."""
-        return [self._added, *self._others, *map(self._index.counts, self._of)]
+        return [self._added, *self._others, *map(self._index.every_one, self._of)]
 
     def beside(self, names: Container[str]) -> Names:
         """These, and others."""
@@ -238,9 +259,11 @@ def find_nest(nests: Sequence[Nest], places: dict[str, int], name: str, blocks: 
     if not isinstance(name, str):
         return None
     at, last = places.get(name, -1), len(nests) - 1
-    if 0 <= at <= last and name in (nests[at].blocks if blocks else nests[at].loops):
-        places[""] = at  # as it nearly always is
-        return at
+    if 0 <= at <= last:
+        nest = nests[at]
+        if name in (nest.blocks if blocks else nest.loops):
+            places[""] = at  # as it nearly always is
+            return at
     begin = min(places.get(name, places.get("", 0)), last)
     for near in range(last + 1) if begin >= 0 else ():
         for at in (begin - near, begin + near):

@@ -70,7 +70,7 @@ class State:
     @property
     def kinds(self) -> Container[ForKind]:
         """Those of loops, other than serial; not to be kept."""
-        return self._index.counts("kinds")
+        return self._index.every_one("kinds")
 
     @property
     def has_nested_blocks(self) -> bool:

@@ -17,7 +17,7 @@ from autotune.device import Cpu
 from autotune.estimate.arithmetic import Arithmetic
 from autotune.estimate.copies import Copies
 from autotune.estimate.facts import Facts
-from autotune.estimate.nests import Packs, Sizes, packs_of, sizes_of
+from autotune.estimate.nests import Sizes, sizes_of
 from autotune.estimate.traffic import Traffic
 from autotune.streams import Column
 from schedule import library
@@ -48,17 +48,17 @@ class Estimate(Facts):
         """Of the busiest thread, from call to return; one number for each plan."""
         if not plans:
             return np.zeros(0)
-        sizes, packs = sizes_of(self, plans), [packs_of(plan) for plan in plans]
+        sizes = sizes_of(self, plans)
         added = [step == 0 for step in self.c.result.strides]
         number = self._numbers
         moving: list[_Asked] = [
             (number[added[p.lane], p.depth > 0],
              (number[p.lane, p.order, p.steps, own, p.depth, p.ahead, bool(p.flat)],
               p.tile, p.task))
-            for p, own in zip(plans, packs)
+            for p, own in zip(plans, sizes.packs)
         ]  # fmt: skip
         moved = self._known(self._moved, sizes, moving, _Nests.traffic)
-        work = self._work(sizes, packs)
+        work = self._work(sizes)
         around = [(p.lane, p.lanes, p.threads, p.depth) for p in plans]
         return self._each(sizes, around, lambda nests, at: nests.cycles(work[at], moved[at]))
 
@@ -67,16 +67,16 @@ class Estimate(Facts):
         if not plans:
             return np.zeros(0)
         sizes = sizes_of(self, plans)
-        work = self._work(sizes, [packs_of(plan) for plan in plans])
+        work = self._work(sizes)
         stored = [(plan.lane, plan.lanes, plan.depth) for plan in plans]
         return self._each(sizes, stored, lambda nests, at: nests.stored(work[at]))
 
-    def _work(self, sizes: Sizes, packs: Sequence[Packs]) -> Column:
+    def _work(self, sizes: Sizes) -> Column:
         """What register tiles compute, each of which is asked for once. The order of loops is none
         of it, nor are tasks, but for what they say about padding; and the rows of a tile count by
         what they share, not by their number."""
         keys: list[_Asked] = []
-        for plan, own, known in zip(sizes.plans, packs, sizes.decided.tolist()):
+        for plan, own, known in zip(sizes.plans, sizes.packs, sizes.decided.tolist()):
             shared = self._shared_steps(plan) if plan.flat == "shifts" else ()
             tile = (plan.lane, plan.lanes, plan.flat, plan.depth, plan.written)
             kind = (tile, own, plan.steps, shared, plan.apart, plan.chained)

@@ -18,35 +18,6 @@ UNSURE = 1.25
 """Times as long as tasks take that are along symbolic axes alone: a call may have one of them."""
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """The lane axis of some plans, and tiles and tasks, each a row of values of the spatial axes;
-    `tall` are the tiles without their lanes, `decided` tells of which operands padding is known."""
-
-    plans: Sequence[library.NestPlan]
-    lane: npt.NDArray[np.int64]
-    tile: Column
-    task: Column
-    tall: Column
-    decided: Decided
-
-    def some(self, places: list[int]) -> Sizes:
-        """Those of the plans at some places."""
-        own = [self.plans[at] for at in places]
-        at = np.array(places)
-        each = (self.lane, self.tile, self.task, self.tall, self.decided)
-        return Sizes(own, *(column[at] for column in each))
-
-
-def sizes_of(of: Facts, plans: Sequence[library.NestPlan]) -> Sizes:
-    """The tiles and tasks of plans for one contraction."""
-    tile = np.array([each.tile for each in plans], dtype=np.float64)
-    lane, tall = np.array([each.lane for each in plans]), tile.copy()
-    tall[np.arange(len(plans)), lane] = 1
-    task = np.minimum([each.task for each in plans], of.spatial)
-    return Sizes(plans, lane, tile, task, tall, decided(of, plans, tile, task, tall))
-
-
 Packs = tuple[tuple[int, int], ...]
 """Operands that are packed, each with the axis of its panels."""
 
@@ -56,6 +27,37 @@ def packs_of(plan: library.NestPlan) -> Packs:
     return tuple([(p.operand, p.axis) for p in plan.packs]) if plan.packs else ()
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """What some plans pack, their lane axis, and tiles and tasks, a row of values of axes for each;
+    `tall` are tiles without their lanes, `decided` tells of which operands padding is known."""
+
+    plans: Sequence[library.NestPlan]
+    packs: Sequence[Packs]
+    lane: npt.NDArray[np.int64]
+    tile: Column
+    task: Column
+    tall: Column
+    decided: Decided
+
+    def some(self, places: list[int]) -> Sizes:
+        """Those of the plans at some places."""
+        plans, packs = [self.plans[at] for at in places], [self.packs[at] for at in places]
+        at = np.array(places)
+        each = (self.lane, self.tile, self.task, self.tall, self.decided)
+        return Sizes(plans, packs, *(column[at] for column in each))
+
+
+def sizes_of(of: Facts, plans: Sequence[library.NestPlan]) -> Sizes:
+    """The tiles and tasks of plans for one contraction."""
+    tile = np.array([each.tile for each in plans], dtype=np.float64)
+    lane, tall = np.array([each.lane for each in plans]), tile.copy()
+    tall[np.arange(len(plans)), lane] = 1
+    task = np.minimum([each.task for each in plans], of.spatial)
+    packs = [packs_of(each) for each in plans]
+    return Sizes(plans, packs, lane, tile, task, tall, decided(of, plans, tile, task, tall))
+
+
 class Alike:
     """Plans that differ in sizes of tiles and tasks only, as far as what is asked of them goes;
     for that the first one stands for all."""
@@ -63,7 +65,7 @@ class Alike:
     def __init__(self, of: Facts, sizes: Sizes) -> None:
         self.of, self.plans, self.c, self.cpu = of, sizes.plans, of.c, of.cpu
         self.lane, self.tile, self.task, self.tall = sizes.lane, sizes.tile, sizes.task, sizes.tall
-        self.decided = sizes.decided
+        self.decided, self.packs = sizes.decided, sizes.packs
         self.plan = plan = sizes.plans[0]
         self.added = of.c.result.strides[plan.lane] == 0  # lanes are sums of one result
         self.streams = self.read(plan)
@@ -107,8 +109,7 @@ class Alike:
     def ways(self) -> list[tuple[library.NestPlan, npt.NDArray[np.int64]]]:
         """The places of plans that differ in nothing else indeed, with one that stands for them."""
         found: dict[tuple[object, ...], list[int]] = {}
-        for at, plan in enumerate(self.plans):
-            own = packs_of(plan)
+        for at, (plan, own) in enumerate(zip(self.plans, self.packs)):
             key = (plan.lane, plan.order, plan.steps, own, plan.ahead, plan.flat, plan.pad)
             found.setdefault(key, []).append(at)
         return [(self.plans[rows[0]], np.array(rows)) for rows in found.values()]

@@ -243,17 +243,17 @@ def _one_function(
     pairs = list(zip(a.in_loops(), b.in_loops(), strict=True))
     while pairs:
         mine, theirs = pairs.pop()
-        if isinstance(mine, Var) and isinstance(theirs, Var) and theirs in inner:
+        if mine is theirs and (not mine.has_loads or variables(mine).isdisjoint(inner)):
+            if any([names.setdefault(v, v) is not v for v in variables(mine) if v in inner]):
+                return False
+        elif isinstance(mine, Var) and isinstance(theirs, Var) and theirs in inner:
             if names.setdefault(theirs, mine) is not mine or mine not in inner:
                 return False
             if inner[mine] is not inner[theirs]:
                 return False
-        elif mine is not theirs or not variables(mine).isdisjoint(inner):
-            alike = type(mine) is type(theirs) and mine.operands and not mine.has_loads
-            if not alike or len(mine.operands) != len(theirs.operands):
-                return False
-            if not isinstance(mine, BinOp) or mine.op != getattr(theirs, "op", None):
-                return False
+        elif not isinstance(mine, BinOp) or mine.has_loads or mine.op != getattr(theirs, "op", ""):
+            return False
+        else:
             pairs += zip(mine.operands, theirs.operands)
     return len(set(names.values())) == len(names)
 
