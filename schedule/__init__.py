@@ -9,7 +9,12 @@ from tensorir import lazy_names
 
 if TYPE_CHECKING:
     from schedule.analysis.parts_read import share_read
-    from schedule.analysis.shared_parts import operations_written_out, shared_parts
+    from schedule.analysis.shared_parts import (
+        filled_windows,
+        is_filled,
+        operations_written_out,
+        shared_parts,
+    )
     from schedule.analysis.uses import needed, writers
     from schedule.debug.minimize import minimize
     from schedule.debug.validate import MiscompiledError

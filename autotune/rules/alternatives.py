@@ -8,7 +8,7 @@ from itertools import chain
 
 from autotune.rules.group import Refused, attempt, in_scan, output_store
 from autotune.rules.inlined import join_epilogue, leave_out
-from schedule import BlockRef, Schedule, ScheduleError, library
+from schedule import BlockRef, Schedule, ScheduleError, filled_windows, library
 from tensorir import Algorithm, Device, PrimFunc, allows, known_algorithms, variables
 
 
@@ -31,17 +31,21 @@ class Start:
 
 
 def _definition(func: PrimFunc) -> Start:
-    """The program without what no stage reads. Another stage takes sums to their place that are
-    stored elsewhere than at variables of theirs, as in an array that is one row after the other."""
+    """The program without what no stage reads. Other stages make what windows read with padding,
+    however that is written, and take sums to their place that are stored elsewhere than at
+    variables of theirs, as in an array that is one row after the other."""
     sch = Schedule(func)
     refused = leave_out(sch)
     for name in reductions(sch):
         block = sch.state.block(name)
         store, own = output_store(block), {it.var for it in block.iters}
-        if store is not None and any(variables(i) and i not in own for i in store.indices):
-            if not in_scan(sch, block):
-                why, what = refused.setdefault(name, {}), f"{name!r} at its variables"
-                attempt(why, what, sch.reindex, name, store.buffer.name, "local")
+        if store is None or in_scan(sch, block):
+            continue
+        why, made = refused.setdefault(name, {}), store.buffer.name
+        for part, place in filled_windows(block).items():
+            attempt(why, f"{part!r} ahead of windows", library.as_stage, sch, name, place)
+        if any(variables(i) and i not in own for i in store.indices):
+            attempt(why, f"{name!r} at its variables", sch.reindex, name, made, "local")
     return Start("", sch, refused)
 
 

@@ -8,18 +8,16 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from schedule import Refusal, Schedule, writers
+from schedule import Refusal, Schedule, is_filled, writers
 from tensorir import (
     Analyzer,
     Block,
     Buffer,
-    Cast,
     Const,
     Expr,
     Extern,
     IterKind,
     Load,
-    Select,
     Store,
     Var,
     body_loads,
@@ -112,12 +110,7 @@ def is_padding(block: Block) -> bool:
     """Whether a block copies one buffer, converted maybe, with a fill value around it: what is
     read decides neither where that is nor what is there."""
     store = output_store(block)
-    if store is None or block.is_reduction or not isinstance(store.value, Select):
-        return False
-    sides = [s.a if isinstance(s, Cast) else s for s in (store.value.a, store.value.b)]
-    copied = [isinstance(s, Load) and not any(i.has_loads for i in s.indices) for s in sides]
-    plain = [not part.has_loads for part in (store.value.cond, *sides)]
-    return plain[0] and (copied[0] and plain[2] or copied[1] and plain[1])
+    return store is not None and not block.is_reduction and is_filled(store.value)
 
 
 def attempt(refused: dict[str, str], what: str, step: Callable[..., object], *args: Any) -> bool:

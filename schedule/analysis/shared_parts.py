@@ -1,4 +1,4 @@
-"""Parts of what a block stores that many of its rows have in common."""
+"""Parts of what a block stores that many of its rows, or windows, have in common."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tensorir import (
     const,
     dtype,
     int_value,
+    moved_together,
     substitute,
     variables,
     walk_exprs,
@@ -70,3 +71,24 @@ def _is_value(e: Expr) -> bool:
 
 def _takes_long(e: Expr) -> bool:
     return isinstance(e, Call) or isinstance(e, BinOp) and e.op == "/"
+
+
+def is_filled(value: Expr) -> bool:
+    """Whether a value is a copy, converted maybe, or a fill value: what is read decides neither
+    which of them nor where."""
+    if not isinstance(value, Select):
+        return False
+    sides = [s.a if isinstance(s, Cast) else s for s in (value.a, value.b)]
+    copied = [isinstance(s, Load) and not any(i.has_loads for i in s.indices) for s in sides]
+    plain = [not part.has_loads for part in (value.cond, *sides)]
+    return plain[0] and (copied[0] and plain[2] or copied[1] and plain[1])
+
+
+def filled_windows(block: Block) -> dict[Expr, tuple[int, ...]]:
+    """The parts of what a block stores that are a copy or a fill value, the same one for several
+    values of its variables, as in windows over what is padded; and where in the value they are."""
+    if not isinstance(block.body, Store):
+        return {}
+    extents = {it.var: it.extent for it in block.iters}
+    parts = walk_places(block.body.value, into=lambda e: not isinstance(e, Load))
+    return {e: place for e, place in parts if is_filled(e) and moved_together(e, extents)}

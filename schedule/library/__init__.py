@@ -10,7 +10,7 @@ from tensorir import lazy_names
 if TYPE_CHECKING:
     from schedule.library import gpu
     from schedule.library.contraction.again import loads_of
-    from schedule.library.contraction.ahead import ahead, factors_ahead, with_parts_packed
+    from schedule.library.contraction.ahead import ahead, as_stage, factors_ahead, with_parts_packed
     from schedule.library.contraction.axes import NEAR, Access, Axis, Contraction, Digit, Operand
     from schedule.library.contraction.copies import copy_ahead, with_panel
     from schedule.library.contraction.factors import groupings, shared_parts

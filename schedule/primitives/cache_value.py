@@ -25,6 +25,7 @@ from tensorir import (
     Var,
     all_of,
     const,
+    int_value,
     loads,
     moved_together,
     replace,
@@ -41,8 +42,9 @@ def cache_value(
     """Make `block` read a part of its value from a buffer, and return the block that computes it.
 
     The reverse of compute_inline. The buffer has one axis for each variable of the block that the
-    part uses, in their order, and is filled in a nest of its own, directly before that of the
-    block: what moves with some of the variables alone is then computed once for all the others.
+    part uses, in their order, but for those of terms that have one value, and is filled in a nest
+    of its own, directly before that of the block: what moves with some of the variables alone is
+    then computed once for all the others.
     Variables by whose sum alone the part moves, as `i + r` of a window, have one axis, for each
     value of that sum, if the part can be read at all of them.
     compute_at brings it to where it is used, and a copy that packs the buffer takes it in by
@@ -97,8 +99,10 @@ def _made(
     assert isinstance(node.body, Store)
     first = {group.steps[0][0]: group for group in groups}
     later = {var for group in groups for var, _ in group.steps[1:]}
-    iters, places, values = list[IterVar](), list[Expr](), dict[Var, Expr]()
-    for it in (it for it in node.iters if it.var in variables(value) - later):
+    ones = {it.var for it in node.reduced if int_value(it.extent) == 1}
+    values: dict[Var, Expr] = {var: const(0) for var in ones}
+    iters, places = list[IterVar](), list[Expr]()
+    for it in (it for it in node.iters if it.var in variables(value) - later - ones):
         group = first.get(it.var)
         iters.append(it if group is None else replace(it, extent=group.extent))
         places.append(it.var if group is None else group.place)

@@ -8,8 +8,9 @@ import pytest
 
 from autotune import default_schedule
 from backends import build
+from benchmarks.general.code import machine_code
 from schedule import Schedule, library
-from tensorir import ops, te
+from tensorir import PrimFunc, ops, te
 
 TARGET = "c -threads=1 -vector_bits=512"
 
@@ -71,3 +72,74 @@ def test_padded_dimensions_are_known(name, filled, counts):
     assert {n: by_place[n] for n in counts if n in by_place} == {
         n: count for n, count in counts.items() if n in by_place
     }
+
+
+WINDOWS = {
+    "plain": ((2, 16, 20, 20), 3, 3, 1, 1),
+    "stride": ((2, 16, 20, 20), 3, 3, 2, 1),
+    "dilation": ((2, 16, 20, 20), 3, 3, 1, 2),
+    "rows alone": ((2, 16, 2, 200), 1, 5, 1, 1),
+}
+"""The image, rows and columns of its windows, their stride and dilation."""
+
+KINDS = ("convolution", "depthwise", "maxima")
+SPELLED = ("inside", "outside", "clipped")
+
+
+def windows(name: str, kind: str, spelled: str, apart: bool) -> PrimFunc:
+    """Sums or maxima over windows of an image whose padding is a stage `apart`, or in the terms."""
+    (n, c, h, w), rows, columns, step, far = WINDOWS[name]
+    over, down = rows // 2 * far, columns // 2 * far
+    x, f = te.placeholder((n, c, h, w), name="x"), te.placeholder((24, c, rows, columns), name="f")
+    fill = float("-inf") if kind == "maxima" else 0.0
+
+    def read(b, k, y, z):
+        inside = [y >= over, y < h + over, z >= down, z < w + down]
+        at = (y - over, z - down)
+        if spelled == "clipped":
+            at = tuple(te.max(te.min(i, m - 1), 0) for i, m in zip(at, (h, w)))
+        if spelled == "outside":
+            away = te.any(y < over, y >= h + over, z < down, z >= w + down)
+            return te.if_then_else(away, fill, x[(b, k, *at)])
+        return te.if_then_else(te.all(*inside), x[(b, k, *at)], fill)
+
+    high, wide = -(-h // step), -(-w // step)
+    i, u, v = te.reduce_axis(c, "i"), te.reduce_axis(rows, "u"), te.reduce_axis(columns, "v")
+    sides = ((high, rows), (wide, columns))
+    whole = (n, c, *((m - 1) * step + (t - 1) * far + 1 for m, t in sides))
+    made = te.compute(whole, read, name="padded") if apart else None
+
+    def term(b, k, y, z):
+        at = (b, k, y * step + u * far, z * step + v * far)
+        return made[at] if made is not None else read(*at)
+
+    def value(b, k, y, z):
+        if kind == "convolution":
+            return te.sum(term(b, i, y, z) * f[k, i, u, v], axis=[i, u, v])
+        if kind == "depthwise":
+            return te.sum(term(b, k, y, z) * f[k, 0, u, v], axis=[u, v])
+        return te.max(term(b, k, y, z), axis=[u, v])
+
+    out = te.compute((n, 24 if kind == "convolution" else c, high, wide), value, name="out")
+    return te.create_prim_func([x, f, out] if kind != "maxima" else [x, out], name="windows")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "spelled"),
+    [
+        (name, kind, SPELLED[(at + n) % len(SPELLED)])
+        for at, name in enumerate(WINDOWS)
+        for n, kind in enumerate(KINDS)
+    ],
+)
+def test_padding_in_the_terms_is_scheduled_as_a_stage_of_padding(name, kind, spelled):
+    """Of two convolutions in one program that were written so each term asked for its place, which
+    took 1.6 times as long."""
+    func, apart = (windows(name, kind, spelled, apart) for apart in (False, True))
+    one, other = (default_schedule(f, TARGET) for f in (func, apart))
+    kernel = build(one, TARGET)
+    assert machine_code(kernel) == machine_code(build(other, TARGET))
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(b.const_shape).astype("float32") for b in func.inputs]
+    plain = build(Schedule(func), TARGET)(*arrays)
+    np.testing.assert_allclose(kernel(*arrays), plain, rtol=1e-4, atol=1e-4)

@@ -132,24 +132,25 @@ def values_apart(
     regroup(sch, c, apart if apart >= 0 else None)
     c = find_again(sch, c)
     while part := next(_expressions(c, converted), None):
-        block = str(sch.cache_value(c.block, list(part.place)))
-        in_order(sch, block)
-        yield block
+        yield as_stage(sch, c.block, part.place)
         c = find_again(sch, c)
 
 
-def in_order(sch: Schedule, block: str) -> None:
-    """Lay a part out, and compute it, in the order of the largest buffer that it reads."""
+def as_stage(sch: Schedule, reader: str, place: Sequence[int]) -> str:
+    """Let a block of its own make the part of a value at a place, laid out and computed in the
+    order of the largest buffer that it reads, if it reads one; returns that block."""
+    block = str(sch.cache_value(reader, list(place)))
     store, node = store_of(sch, block), sch.state.block(block)
     sizes = {x: prod(int_value(n) or SYMBOLIC for n in x.buffer.shape) for x in body_loads(node)}
-    places = [*map(variables, max(sizes, key=sizes.__getitem__).indices)]
+    places = [*map(variables, max(sizes, key=sizes.__getitem__, default=store).indices)]
     first = [[n for n, used in enumerate(places) if it.var in used][:1] for it in node.iters]
     order = sorted(range(len(node.iters)), key=first.__getitem__)
     if order != sorted(order):
         names = [f"d{n}" for n in range(len(order))]
-        text = f"{', '.join(names)}: {', '.join(names[n] for n in order)}"
-        sch.transform_layout(block, store.buffer.name, text)
-        sch.transform_block_layout(block, text)
+        own, new = ", ".join(names), ", ".join(names[n] for n in order)
+        sch.transform_layout(block, store.buffer.name, f"{own}: {new}")
+        sch.transform_block_layout(block, f"{own}: {own}")  # loops in the order of the variables
+    return block
 
 
 def _by_threads(sch: Schedule, block: str, threads: bool) -> None:

@@ -120,11 +120,13 @@ def _finish(sch: Schedule, copier: str, row: int, width: int, parallel: bool) ->
 
 
 def copy_ahead(sch: Schedule, blocks: Iterable[str], parallel: bool) -> None:
-    """`copy_rows` in nests of their own, whose rows threads may share."""
+    """`copy_rows` in nests of their own; threads may share what rows have around them, or these."""
     for block in blocks:
-        shared = parallel and len(own_loops(sch, block)) > 1
-        parts = copy_rows(sch, block)
-        for loop in dict.fromkeys(sch.get_loops(part)[0] for part in parts if shared):
+        shared, parts = parallel and len(own_loops(sch, block)) > 1, copy_rows(sch, block)
+        first, *others = [sch.get_loops(part) for part in parts]
+        rows = [loop for loop in first if all(loop in loops for loops in others)]
+        tasks = rows[:1] if not rows[2:] else [sch.fuse(*rows[:-1])] if shared else []
+        for loop in (tasks or [first[0], *(loops[0] for loops in others)]) if shared else ():
             if sch.state.loop(loop).kind is ForKind.SERIAL:  # else a part copies a vector
                 sch.parallel(loop)
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from math import lcm, prod
 
 from schedule.analysis.einsum import is_einsum
-from schedule.library.contraction.ahead import in_order, size_apart, values_apart
+from schedule.library.contraction.ahead import as_stage, size_apart, values_apart
 from schedule.library.contraction.axes import Contraction, Operand
 from schedule.library.contraction.factors import groupings
 from schedule.library.contraction.places import store_of
@@ -184,10 +184,7 @@ def values_fetched(sch: Schedule, c: Contraction, apart: int) -> Iterator[str]:
     refused."""
     yield from values_apart(sch, c, apart, False)
     while (place := next(_read_elsewhere(sch, c), None)) is not None:
-        block = str(sch.cache_value(c.block, list(place)))
-        if body_loads(sch.state.block(block)):
-            in_order(sch, block)
-        yield block
+        yield as_stage(sch, c.block, place)
 
 
 def _read_elsewhere(sch: Schedule, c: Contraction) -> Iterator[Place]:
