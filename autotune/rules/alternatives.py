@@ -46,7 +46,7 @@ def _definition(func: PrimFunc) -> Start:
             attempt(why, f"{part!r} ahead of windows", library.as_stage, sch, name, place)
         if any(variables(i) and i not in own for i in store.indices):
             attempt(why, f"{name!r} at its variables", sch.reindex, name, made, "local")
-    return Start("", sch, refused)
+    return Start("", sch, {name: why for name, why in refused.items() if why})
 
 
 def first_start(func: PrimFunc, numerics: str, device: Device | None = None) -> Start:

@@ -22,6 +22,8 @@ from schedule.library import NestPlan, find_contraction, make_nest
 from tensorir import Costs, Processor, Target, ops, reference, te
 
 CPU = Cpu(resolve("c -threads=2"))
+WIDE = Cpu(Target("c", vector_bits=512, threads=2, features=("avx512f", "avx512bw", "fma")))
+"""One with wide vectors and many registers, whatever the tests run on."""
 
 
 def prepared(func):
@@ -280,7 +282,7 @@ def grouped():
 
 def stored_in_turns(c, plan, costs, **change):
     """Cycles of the arithmetic of a plan with costs of pieces, less those without."""
-    target = dataclasses.replace(CPU.target, **change)
+    target = dataclasses.replace(WIDE.target, **change)
     free = dataclasses.replace(costs, piece=0.0)
     all_, others = (Estimate(c, Cpu(target, each)).arithmetic([plan])[0] for each in (costs, free))
     return all_ - others
@@ -293,7 +295,7 @@ def test_rows_that_are_stored_in_turns_take_longer(func):
     costs = Costs(piece=15.0)
     _, (c,) = prepared(func)
     lane = c.spatial[-1]
-    first = next(p for _, p in plans(c, CPU) if p.lane == lane and not p.depth)
+    first = next(p for _, p in plans(c, WIDE) if p.lane == lane and not p.depth)
 
     def tiled(rows, width):
         tile = tuple({lane: width, lane - 1: rows}.get(n, 1) for n in c.spatial)
@@ -315,10 +317,10 @@ def test_runs_go_on_in_the_next_tile():
     """Tiles side by side in a row of a large result write lines as long rows do; those below each
     other leave pieces, which nobody asks for ahead."""
     _, (c,) = prepared(product(4096, 8, 4096))
-    plan = next(p for _, p in plans(c, CPU) if p.lane == c.spatial[-1] and not p.packs)
+    plan = next(p for _, p in plans(c, WIDE) if p.lane == c.spatial[-1] and not p.packs)
     whole = tuple(c.axes[n].extent for n in c.spatial)
     nests = [dataclasses.replace(plan, tile=(6, 64), task=whole, order=o) for o in ((0, 1), (1, 0))]
-    along, below = Estimate(c, CPU).cycles(nests)
+    along, below = Estimate(c, WIDE).cycles(nests)
     assert along < 0.8 * below
 
 
@@ -351,7 +353,7 @@ def test_terms_that_rows_share_are_written_out_together(form, cache):
     base, (c,) = prepared(func)
     found = [plan for _, plan in plans(c, Cpu(Target("c", vector_bits=512, features=("fma",))))]
     assert found[0].written > 1 or found[0].flat
-    written = [p for _, p in plans(c, CPU) if p.written > 1]
+    written = [p for _, p in plans(c, WIDE) if p.written > 1]
     fewer = [dataclasses.replace(written[0], written=terms) for terms in (4, 7)]
     data = np.random.default_rng(0)
     args = [data.integers(-8, 8, p.const_shape).astype(p.dtype) for p in func.params[:-1]]
@@ -418,7 +420,7 @@ def test_of_equal_tiles_those_that_read_whole_rows_are_first(window, layout):
     x = te.placeholder(shape, name="x")
     func = te.create_prim_func([x, ops.max_pool2d(x, window, window, layout=layout)])
     _, (c,) = prepared(func)
-    _, plan = plans(c, CPU)[0]
+    _, plan = plans(c, WIDE)[0]
     assert plan.tile[plan.lane] >= c.axes[plan.lane].extent
 
 

@@ -237,7 +237,7 @@ class Misled:
 
 def test_a_model_that_misleads_is_not_followed(monkeypatch):
     """As one of a user may: with our own the trust in it makes no difference."""
-    misled = lambda kind, seed: ResidualModel(kind, Misled, seed)  # noqa: E731
+    misled = lambda kind, seed, draft: ResidualModel(kind, Misled, seed, draft)  # noqa: E731
     monkeypatch.setattr("autotune.simulate.replay.make_cost_model", misled)
     recordings = [made(count=600, seed=seed, failing=0.0) for seed in range(4)]
 

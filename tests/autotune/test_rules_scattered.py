@@ -99,7 +99,7 @@ def test_threads_have_sums_of_their_own(dtype, numerics):
 
 
 def test_threads_share_long_rows():
-    sch = default_schedule(taken("int32", 97, "float32", rows=256), "c -threads=4")
+    sch = default_schedule(taken("int32", 97, "float32", rows=256), "c -threads=4 -vector_bits=512")
     assert sch.numerics == "bitwise"
     assert "for j_0 in parallel(4):" in str(sch.func)
 
