@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.rules.gpu.tile_plans import Flags
-from autotune.rules.gpu.tile_requests import TileRequests, size_of
+from autotune.rules.gpu.tile_requests import TileRequests, is_made, size_of
 from autotune.streams import Column
 from schedule import library
 from tensorir import ADDRESSES, Gpu, dtype
@@ -194,13 +194,15 @@ class TileColumns(TileRequests):
     @cached_property
     def ahead(self) -> npt.NDArray[np.int64]:
         """Steps that copies run ahead: where the registers that sums leave have room for all that
-        is on its way, and for where it is, and nothing is computed of it, which is waited for."""
-        made = [n for n in self.tiles if (o := self.c.operands[n]).pad is not None and not o.filled]
-        if made:
-            return np.zeros(len(self.plans), np.int64)
+        is on its way, and for where it is, and nothing is computed of it as it is fetched, which is
+        waited for."""
         left = Gpu.roomy_registers - ADDRESSES - self.own * library.gpu.words(self.c.sums.dtype)
         places = sum(self.asked_by_thread.values(), np.zeros(len(self.plans), np.int64))
-        return np.where(self.fetched + places <= left, self.plans.ahead, 0)
+        able = self.fetched + places <= left
+        for n in self.tiles:
+            if is_made(self.c.operands[n]):
+                able &= ~self.staged[n] | self.plans.lays_out(n)
+        return np.where(able, self.plans.ahead, 0)
 
     @cached_property
     def apart(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

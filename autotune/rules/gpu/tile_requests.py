@@ -22,6 +22,11 @@ def size_of(axis: library.Axis) -> int:
     return SYMBOLIC_SIZE if axis.extent is None else axis.extent
 
 
+def is_made(o: library.Operand) -> bool:
+    """Whether an operand is computed, of what memory has, as it is fetched: more than filled up."""
+    return o.pad is not None and not (o.filled or o.numbers)
+
+
 class TileRequests:
     """What several plans for one contraction ask of memory; `rough` before banks are looked at.
 

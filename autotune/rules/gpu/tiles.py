@@ -15,6 +15,7 @@ from autotune.rules.gpu.thin import thin_plans
 from autotune.rules.gpu.tile_cycles import TileColumns, TileCounts
 from autotune.rules.gpu.tile_memory import TileMemory
 from autotune.rules.gpu.tile_plans import AlikePlans, Cuts, TilePlans
+from autotune.rules.gpu.tile_requests import is_made
 from autotune.rules.gpu.tile_steps import TileSteps
 from autotune.rules.group import SYMBOLIC_SIZE
 from schedule import library
@@ -174,15 +175,15 @@ class _Search:
         """Those of them of which single elements are fetched."""
         return self.memory.gathered
 
-    def laid(self, counts: TileCounts) -> library.gpu.TilePlan:
-        """The same with the operands laid out ahead for which that saves transactions, in steps of
-        whole sectors of their rows."""
+    def laid(self, counts: TileCounts, made: bool) -> library.gpu.TilePlan:
+        """The same with the operands laid out ahead for which that saves transactions, those which
+        are `made` too, which can run ahead then, in steps of whole sectors of their rows."""
         plan, cuts, laid = counts.plan, list(counts.plan.cuts), []
         for n in self.can_be_laid:
             o, now = self.c.operands[n], self.known_tile(n, plan)
             after = library.gpu.StagedTile(self.alone_laid[n], plan, n)
             saved = counts.blocks * counts.steps * (now.sectors - after.sectors)
-            if saved > self.can_be_laid[n] / Gpu.sector_bytes:
+            if (made and is_made(o)) or saved > self.can_be_laid[n] / Gpu.sector_bytes:
                 laid.append(n)
                 for axis in self.c.reduced:
                     if o.dims[o.row][axis] == 1:
@@ -199,13 +200,14 @@ class _Search:
 
     @cached_property
     def can_be_laid(self) -> dict[int, int]:
-        """Operands of known shape whose rows begin anywhere within a sector, and that no axis reads
-        across rows, with the bytes that laying each of them out moves."""
+        """Operands of known shape whose rows begin anywhere within a sector, or which are made, and
+        that no axis reads across rows, with the bytes that laying each of them out moves."""
         found = dict[int, int]()
         for n in self.shared:
             o = self.c.operands[n]
             row = o.shape[o.row] if o.row > 0 and None not in o.shape else 0
-            if (row or 0) % library.gpu.in_sector(o.dtype) and n not in self.gathered:
+            odd = (row or 0) % library.gpu.in_sector(o.dtype) > 0 or (row and is_made(o))
+            if odd and n not in self.gathered:
                 if None not in self.alone_laid[n].operands[n].strides:
                     found[n] = library.gpu.copied_bytes(self.c, n)
         return found
@@ -250,7 +252,7 @@ class _Search:
         found = self.columns(TilePlans([*dict.fromkeys([*first, *more])], len(self.c.axes)))
         ranked = found.first(2 * KEPT, found.cycles)
         kept = [counts.plan for counts in ranked]
-        kept += map(self.laid, ranked)
+        kept += [self.laid(counts, made) for made in (False, True) for counts in ranked]
         kept = [p for plan in kept for p in dict.fromkeys((plan, self.from_sectors(plan)))]
         kept += self.memory.without_conflicts(map(self.memory.to_sectors, kept))
         every_way = self.counts(

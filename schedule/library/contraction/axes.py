@@ -123,12 +123,13 @@ class Operand(Access):
     """A load of a block. `pad` is the block that makes the buffer, for it alone, by padding, and
     `filled` are the dimensions whose places decide what is padding; `own` are the axes at whose
     values alone it is read, and so is all of the buffer that moves with the same variables;
-    `converted` is what is used as another type than it has in memory."""
+    `converted` is used as another type than in memory; `numbers` is made of variables alone."""
 
     pad: str | None = None
     filled: tuple[int, ...] = ()
     own: frozenset[int] = frozenset()
     converted: bool = False
+    numbers: bool = False
 
 
 @dataclass(frozen=True)

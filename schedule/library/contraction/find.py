@@ -144,11 +144,12 @@ def _operands(
 ) -> Iterator[Operand]:
     narrow = converted(store)
     for load in found:
-        pad = next((n for n in padding if store_of(sch, n).buffer is load.buffer), None)
+        made = ((n, store_of(sch, n)) for n in padding)
+        pad, maker = next((x for x in made if x[1].buffer is load.buffer), (None, None))
         yield Operand(
             **vars(reader.access(load.buffer, load.indices, load.buffer in sch.func.params)),
-            pad=pad, filled=() if pad is None else _filled(store_of(sch, pad)),
-            converted=load in narrow,
+            pad=pad, filled=() if maker is None else _filled(maker), converted=load in narrow,
+            numbers=maker is not None and not maker.value.has_loads,
         )  # fmt: skip
 
 
