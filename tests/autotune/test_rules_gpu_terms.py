@@ -234,6 +234,8 @@ def test_what_is_computed_of_variables_alone_is_fetched_too(cache):
         for given in (True, False)
     )
     assert found <= 1.1 * plain
+    (plan,) = choose(distances(1024, 1024, given=False), DEVICE, None, ()).sketch.plans
+    assert plan.chosen.plan.ahead, "nobody waits for what no memory gives"
     for shape in ((33, 37), (5, 70)):
         func = distances(*shape, given=False)
         require_right(func, scheduled(func)[1], cache)
