@@ -79,10 +79,10 @@ def sums_and_squares() -> PrimFunc:
     return te.create_prim_func([x, *out], name="sums_and_squares")
 
 
-def by_label() -> PrimFunc:
+def by_label(terms: int) -> PrimFunc:
     """Sums of floats by a number that data tell."""
-    x, w = te.placeholder((4096,), "int32", name="x"), te.placeholder((4096,), name="w")
-    k = te.reduce_axis(4096, name="k")
+    x, w = te.placeholder((terms,), "int32", name="x"), te.placeholder((terms,), name="w")
+    k = te.reduce_axis(terms, name="k")
     out = te.compute(
         (300,), lambda b: te.sum(te.if_then_else(x[k] == b, w[k], 0.0), axis=k), name="out"
     )
@@ -100,7 +100,8 @@ PROGRAMS = [
     applied(ops.matmul, (2, 4096), (512, 4096), transpose_b=True),
     lying_across(),
     sums_and_squares(),
-    by_label(),
+    by_label(4096),
+    by_label(1 << 20),
 ]
 
 

@@ -177,7 +177,8 @@ class _Search:
 
     def laid(self, counts: TileCounts, made: bool) -> library.gpu.TilePlan:
         """The same with the operands laid out ahead for which that saves transactions, those which
-        are `made` too, which can run ahead then, in steps of whole sectors of their rows."""
+        are `made` too, which can run ahead then, in steps of whole sectors of their rows, unless
+        that is another order of sums."""
         plan, cuts, laid = counts.plan, list(counts.plan.cuts), []
         for n in self.can_be_laid:
             o, now = self.c.operands[n], self.known_tile(n, plan)
@@ -185,7 +186,7 @@ class _Search:
             saved = counts.blocks * counts.steps * (now.sectors - after.sectors)
             if (made and is_made(o)) or saved > self.can_be_laid[n] / Gpu.sector_bytes:
                 laid.append(n)
-                for axis in self.c.reduced:
+                for axis in () if self.bitwise else self.c.reduced:
                     if o.dims[o.row][axis] == 1:
                         unit = library.gpu.in_sector(o.dtype)
                         parts = -(-cuts[axis].parts // unit) * unit
