@@ -50,7 +50,9 @@ CODE = 2.0**12
 
 
 def draft(features: np.ndarray, cpu: Cpu | None = None) -> np.ndarray:
-    """Estimated seconds for each row of features, float64 and positive, on some processor.
+    """Estimated seconds for each row of features: float64, positive.
+
+    cpu  the processor, for as many operations as begin there; None for one that nobody describes
 
     Raises TensorIRError if the rows are not features of this version.
     """

@@ -20,7 +20,7 @@ from autotune.search.pool import DEFAULT as EVOLUTION
 from autotune.search.pool import Pool, evolve, samples, share_of, steps
 from autotune.search.proposals import require_candidates
 from autotune.search.state import SearchState
-from autotune.search.trust import trust
+from autotune.search.trust import share_learned
 from autotune.space import Candidate, Space
 
 
@@ -60,7 +60,7 @@ def propose(
     schedule is refused.
     """
     state.fit(space)
-    learned = {"always": 1.0, "never": 0.0}.get(settings.model, trust(space, state).share)
+    learned = share_learned(settings.model, space, state)
     pool = Pool(space, state, settings.builds, learned)
     named = list(dict.fromkeys([*state.defaults, *(state.hints if settings.hints else ())]))
     pool.add(c for c in named if not state.spent(c))

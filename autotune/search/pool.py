@@ -76,7 +76,7 @@ class Pool:
 
         One that makes the program of another has taken a build, and is not added.
         """
-        added: list[Candidate] = []
+        added = dict[Candidate, None]()
         candidates = list(candidates)
         wanted = [c for c in candidates if self._is_new(c)]
         self._state.prepare(self._space, wanted[: max(self.left, 0)])
@@ -88,10 +88,11 @@ class Pool:
             self.left -= 1
             row = self._state.features(self._space, candidate)
             if row is not None and self._state.is_new(candidate, self._programs):
-                added.append(candidate)
+                added[candidate] = None
                 self._programs.add(self._state.program(candidate))
-        self.scores.update(zip(added, self._state.expected(added, self._learned).tolist()))
-        return added
+        found = list(added)
+        self.scores.update(zip(found, self._state.expected(found, self._learned).tolist()))
+        return found
 
     def drawn(self, name: str, count: int, rng: random.Random) -> list[Candidate]:
         """Random candidates of a sketch; where it has a formula, the best by it of many more."""

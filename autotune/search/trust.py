@@ -48,6 +48,12 @@ class Trust:
         )
 
 
+def share_learned(model: str, space: Space, state: SearchState) -> float:
+    """How much of what a model learned counts, 0 to 1, by a setting (`Policy.model`)."""
+    known = {"always": 1.0, "never": 0.0}.get(model)
+    return trust(space, state).share if known is None else known
+
+
 def trust(space: Space, state: SearchState) -> Trust:
     """The worth of the model of `state` now: a function of trials and predictions alone."""
     known, predicted, times = [], [], []

@@ -439,10 +439,9 @@ def test_few_rows_take_about_as_long_as_reading_the_matrix(rows, b):
     """67 MB at the bandwidth of the card; a second kernel for parts of sums counts. What is large
     is read once, by all lanes side by side."""
     func = matmul(rows, 4096, 4096, b=b)
-    gpu = Gpu(DEVICE.target)
-    works = works_of(default_schedule(func, gpu.target).func, gpu)
+    works = works_of(default_schedule(func, DEVICE.target).func, DEVICE)
     card = ARCHITECTURES["sm_90a"].card
-    assert cycles(works, gpu) <= 1.65 * 4096 * 4096 * 4 * card.clock / card.bandwidth
+    assert cycles(works, DEVICE) <= 1.65 * 4096 * 4096 * 4 * card.clock / card.bandwidth
     assert sum(work.sectors for work in works) <= (1.3 + 0.25 * rows) * 4096 * 4096 * 4 / 32
     assert sum(work.wavefronts for work in works) <= 1.01 * sum(work.free for work in works)
 

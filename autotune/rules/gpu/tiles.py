@@ -253,7 +253,9 @@ class _Search:
         found = self.columns(TilePlans([*dict.fromkeys([*first, *more])], len(self.c.axes)))
         ranked = found.first(2 * KEPT, found.cycles)
         kept = [counts.plan for counts in ranked]
-        kept += [self.laid(counts, made) for made in (False, True) for counts in ranked]
+        computed = any(is_made(self.c.operands[n]) for n in self.can_be_laid)
+        ways = (False, True) if computed else (False,)
+        kept += [self.laid(counts, made) for made in ways for counts in ranked]
         kept = [p for plan in kept for p in dict.fromkeys((plan, self.from_sectors(plan)))]
         kept += self.memory.without_conflicts(map(self.memory.to_sectors, kept))
         every_way = self.counts(
