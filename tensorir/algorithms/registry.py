@@ -26,13 +26,14 @@ def _import_built_in() -> None:
     from tensorir.algorithms.online import ONLINE
     from tensorir.algorithms.scans import SCANS
     from tensorir.algorithms.separate import SEPARATE
+    from tensorir.algorithms.short_factors import SHORT_FACTORS
     from tensorir.algorithms.statistics import STATISTICS
     from tensorir.algorithms.sums_beside import SUMS_BESIDE
     from tensorir.algorithms.winograd import WINOGRAD
 
     found = (
-        *EXTREMES, *STATISTICS, *JOINED, FACTORED, *SEPARATE, NARROW_SUMS, SUMS_BESIDE, IM2COL,
-        *SCANS, *WINOGRAD, *ONLINE,
+        *EXTREMES, *STATISTICS, *JOINED, FACTORED, *SEPARATE, NARROW_SUMS, SHORT_FACTORS,
+        SUMS_BESIDE, IM2COL, *SCANS, *WINOGRAD, *ONLINE,
     )  # fmt: skip
     for algorithm in found:
         ALGORITHMS.setdefault(algorithm.name, algorithm)

@@ -190,8 +190,10 @@ def test_other_candidates_are_right(name):
     ],
 )
 def test_other_products_are_not(name, func):
+    """As they are; some are of int16 first."""
     space = make_space(func, MACHINE)
-    assert not any("tensorized" in sketch for sketch in space.sketches)
+    found = [s.name for s in space.sketches.values() if "short_factors" not in s.algorithm]
+    assert found and not any("tensorized" in sketch for sketch in found)
     space.build(default_candidate(space))
 
 
@@ -270,7 +272,8 @@ def test_rows_from_which_on_padding_pays(types, rows, turned):
 @pytest.mark.parametrize("constants", [(), ("b",)], ids=str)
 def test_no_plan_is_made_after_the_default(rows, constants):
     func = product(ops.matmul, (rows, 66), (66, 33))
-    found = list(sketches(func, MACHINE, "reassociated", constants=constants))
+    made = sketches(func, MACHINE, "reassociated", constants=constants)
+    found = [sketch for sketch in made if not sketch.algorithm]
     assert [sketch.suits(constants) for sketch in found].index(True) == len(found) - 1
     assert len(found) > 1 or rows == 16 or constants
 

@@ -77,7 +77,8 @@ def test_tiles_are_offered_and_right(name):
     assert space.contains(candidate)
     if name not in SMALL:
         assert default_candidate(space, ("b",)).sketch == candidate.sketch
-    assert any(":tensorized" in sketch for sketch in space.sketches) == (
+    plain = [sketch.name for sketch in space.sketches.values() if not sketch.algorithm]
+    assert any(":tensorized" in sketch for sketch in plain) == (
         name not in ("i8u8", "u8u8", "transposed a", "conv 3x3 s2 of 3", "conv NCHW")
     ), "searches have dot products as well"
     sch = space.build(candidate)
