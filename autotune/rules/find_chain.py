@@ -12,7 +12,7 @@ from autotune.rules.group import Group, Refused, instances, output_store, size, 
 from autotune.rules.lanes import reduces_by_one, run_length
 from autotune.rules.ranked import group_contraction
 from schedule import Schedule, library
-from tensorir import Block, Cpu, IterKind, Var, body_loads, dtype, variables
+from tensorir import Block, Cpu, IterKind, Var, body_loads, dtype, variables, written
 
 IDLE = 1.25
 """How much longer whole rows may take than rows in parts that threads share evenly."""
@@ -37,7 +37,7 @@ class Chain:
     apart       how the terms of a product are taken apart (`library.regroup`)
     kept        elements that all but the last stage make for a row; `written` are those that it
                 makes
-    item        bytes of the widest element that a stage makes; `lanes` are as many to a vector
+    item        bytes of the widest element of rows and their sums; `lanes` are as many to a vector
     """
 
     order: RowOrder
@@ -119,8 +119,8 @@ def _classified(rows: InRows, groups: Sequence[Group], cpu: Cpu) -> Chain | None
         return None
     tiled = {stage.block for stage in kept if stage.tiled}
     epilogues = {g.block: g.epilogue for g in groups if g.block in products and g.epilogue in tiled}
-    stores = [output_store(sch.state.block(stage.block)) for stage in kept]
-    kinds = ["float32", *(store.buffer.dtype for store in stores if store is not None)]
+    wide = [stage.block for stage in kept if stage.width > 1 or stage.block in statistics]
+    kinds = ["float32", *(b.dtype for name in wide for b in written(sch.state.block(name)))]
     order = rows.order
     if order.apart and order.last in products and stages[-1].tiled:
         epilogues[order.last] = stages[-1].block

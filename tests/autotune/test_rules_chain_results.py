@@ -49,3 +49,31 @@ def test_results_laid_out_in_another_way_are_made_before_a_chain():
     (chain,) = chains_of(func)
     assert "total" not in chain.stages
     check(func, scheduled(func))
+
+
+def last_of_a_product(x):
+    return ops.max(ops.softmax(ops.matmul(x, x, transpose_b=True)), 1)
+
+
+def last_of_weights(x):
+    return ops.sum(ops.multiply(ops.softmax(x), x), 1)
+
+
+@pytest.mark.parametrize("kind", ["int64", "float64"])
+@pytest.mark.parametrize("of", [last_of_a_product, last_of_weights])
+def test_what_is_made_once_for_a_row_makes_no_vector_narrower(of, kind):
+    """The place of a maximum or a sum in float64 is one value, whose vectors rows do not have; a
+    row of them is another thing."""
+    x = rows_of(24, 40)
+    plain, wide = (
+        only_chain(made(x, ops.cast(of(x), to, name="out"))) for to in ("float32", kind)
+    )
+    assert plain.default() == wide.default()
+    assert (plain.chain.lanes, plain.chain.item) == (wide.chain.lanes, wide.chain.item)
+    rows = only_chain(made(x, ops.cast(ops.softmax(x), kind, name="out")))
+    assert (rows.chain.lanes, rows.chain.item) == (plain.chain.lanes // 2, 8)
+
+
+def only_chain(func):
+    (chain,) = chains_of(func)
+    return chain
