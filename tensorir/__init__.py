@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from tensorir.analysis.found_again import FOUND_AGAIN
     from tensorir.analysis.independence import analyzer_of
+    from tensorir.analysis.padded import is_neutral
     from tensorir.analysis.repeatable import float_comparisons, is_repeatable
     from tensorir.annotations import Fits, admitted, alternatives, annotation_text, checked
     from tensorir.arith import (

@@ -1,4 +1,9 @@
-"""Reductions of the form of an einsum: C[i, j] = fold(C[i, j], A[i, k] * B[k, j])."""
+"""Reductions of reads that may be padded: C[i, j] = fold(C[i, j], A[i, k] * B[k, j]) and the like.
+
+Elements of the result that padding adds are cut off, so that any term may be padded along variables
+of the result. Terms that it adds have to leave results as they are: a sum of products, or of what
+differences make, adds zeros.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +20,34 @@ from tensorir import (
     Load,
     Store,
     Var,
+    certain_loads,
+    dtype,
+    loads,
+    walk_exprs,
 )
 
 
 @dataclass(frozen=True)
 class Einsum:
-    """A reduction by `op` of a product of loads, or of one load."""
+    """A reduction by `op` of a `term` that is computed of loads."""
 
     block: Block
     store: Store
     op: str
+    term: Expr
     loads: tuple[Load, ...]
+
+    @property
+    def is_neutral(self) -> bool:
+        """Whether the term changes nothing where all that it reads is padding."""
+        from tensorir import is_neutral
+
+        return is_neutral(self.term, self.op)
 
 
 def einsum_of(node: Block) -> Einsum:
-    """The parts of a block that is an einsum; refuses any other, saying what is in the way."""
+    """The parts of a block that is a reduction of loads; refuses any other, saying what is in the
+    way."""
     where = node.name
     store = plain_store(node)
     spatial = {it.var for it in node.spatial}
@@ -51,48 +69,41 @@ def einsum_of(node: Block) -> Einsum:
         where,
         f"block {where!r} computes {value!r}, which is no reduction by one of + * min max and or",
     )
-    factors = _factors(terms[0], op)
+    (term,) = terms
+    found = tuple(dict.fromkeys(loads(term)))
+    everywhere = {*found} == {*certain_loads(term)}
     require(
-        factors is not None and len(factors) > 0,
+        everywhere and len(found) > 0 and not any(_may_fail(e, op) for e in walk_exprs(term)),
         where,
-        f"block {where!r} reduces {terms[0]!r} by {op}: no padding of what it reads is known to "
-        "leave that unchanged",
-        "products of reads can be summed or multiplied, and reads alone by any reduction",
+        f"block {where!r} reduces {term!r} by {op}, which has no value for some of what may be "
+        "read in place of it",
+        "let a stage of its own compute what is conditional, and integers of floats and quotients",
     )
-    assert factors is not None
-    for load in factors:
+    for load in found:
         require(
             load.buffer is not store.buffer,
             where,
             f"block {where!r} uses {load.buffer.name!r} in other ways than to update it",
         )
-    return Einsum(node, store, op, tuple(dict.fromkeys(factors)))
+    return Einsum(node, store, op, term, found)
 
 
-def is_einsum(node: Block) -> bool:
-    """Whether a block is one."""
+def padded_form(node: Block) -> Einsum | None:
+    """The parts of a block that may be padded, None where it may not."""
     try:
-        return einsum_of(node) is not None
+        return einsum_of(node)
     except Illegal:
-        return False
-
-
-def _factors(term: Expr, op: str) -> list[Load] | None:
-    """The loads whose product a term is; None if it is something else."""
-    if isinstance(term, Load):
-        return [term]
-    if op not in ("+", "*"):
         return None
-    if isinstance(term, Cast) and isinstance(term.a, Load):
-        return [term.a]
-    if isinstance(term, Const):
-        # Zero times a number is zero, but a factor in a product counts.
-        finite = isinstance(term.value, (int, float)) and term.value - term.value == 0
-        return [] if op == "+" and finite else None
-    if isinstance(term, BinOp) and term.op == "*":
-        left, right = _factors(term.a, op), _factors(term.b, op)
-        return None if left is None or right is None else left + right
-    return None
+
+
+def _may_fail(e: Expr, op: str) -> bool:
+    """Whether a value is none for some numbers: a quotient of integers by what is read, an integer
+    of a float that is computed, or may be infinite."""
+    if isinstance(e, BinOp):
+        return e.op in ("//", "%") and not dtype.is_float(e.dtype) and e.b.has_loads
+    if not isinstance(e, Cast) or dtype.is_float(e.dtype) or not dtype.is_float(e.a.dtype):
+        return False
+    return e.a.has_loads and not (isinstance(e.a, Load) and op in ("+", "*"))
 
 
 def unused(load: Load, wanted: list[Var]) -> Var | None:

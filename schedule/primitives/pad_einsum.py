@@ -64,8 +64,10 @@ def pad_einsum(
 
     requires:
         - `padding` has a positive integer for each variable of the block
-        - the block sums or multiplies products of reads, or reduces reads by min max and or,
-          from a constant on; no other term is known to be neutral when its reads are padded
+        - the block reduces what it computes of reads by + * min max and or, from a constant on; no
+          value of these is one that it cannot be computed of
+        - where a reduction variable is padded, its terms are known to be neutral when their reads
+          are padded, as products are for a sum
         - it reads at each padded variable itself, once, and at others in any way; it uses its own
           buffer only to update it
         - each read uses all padded reduction variables, since 0 times infinity is not 0
@@ -95,7 +97,7 @@ def pad_einsum(
         require(known, block, f"{sizes[it.var]!r} is not known to be at least {it.extent!r}")
     grown = [it for it in node.iters if sizes[it.var] is not analyzer.simplify(it.extent)]
     _reads_alone(form, [it.var for it in grown])
-    _reads_cover(form, [it.var for it in grown if it.kind is IterKind.REDUCE])
+    _leaves_results(form, [it.var for it in grown if it.kind is IterKind.REDUCE])
     hint = "pad_einsum before decompose_reduction"
     require_sole_writer(state, form.store.buffer, block, hint=hint)
     _own_nest(state, node, {it.binding for it in grown})
@@ -115,7 +117,16 @@ def _reads_alone(form: Einsum, grown: list[Var]) -> None:
             )
 
 
-def _reads_cover(form: Einsum, reduced: list[Var]) -> None:
+def _leaves_results(form: Einsum, reduced: list[Var]) -> None:
+    """Refuse terms that are added along some variables unless they change nothing."""
+    require(
+        not reduced or form.is_neutral,
+        form.block.name,
+        f"block {form.block.name!r} reduces {form.term!r} by {form.op}: no padding of what it "
+        "reads is known to leave that unchanged",
+        "products of reads can be summed, and reads alone reduced by anything; variables of the "
+        "result can be padded whatever the term is",
+    )
     for load in form.loads:
         missing = unused(load, reduced)
         require(

@@ -105,7 +105,22 @@ def rows_that_begin_apart(loops, where="0 <= b", read="a:3, q:5"):
     )
 
 
+def in_turns(last: int):
+    """Elements by quotient and remainder, whose last row is written in part."""
+    place, read = "B[7 - vt + (v{0} * 8 + v{1}) // 5, (v{0} * 8 + v{1}) % 5]", "vq * 8 + vr"
+    return program(
+        stage("a:3, b:8", place.format("a", "b") + " = A[vt, va * 8 + vb]", "a * 8 + b < 17"),
+        stage(
+            "q:3, r:8",
+            f"C[vt, {read}] = select(vt >= 1 or {read} < 17, {place.format('q', 'r')}, 0.0)",
+            f"q * 8 + r < {last}",
+        ),
+        shape="24, 24",
+    )
+
+
 PASSED_ON = {
+    "places of the same form, beyond the condition": in_turns(19),
     "rows that begin apart, and end behind their loop": rows_that_begin_apart("a:3, b:9"),
     "rows that begin apart, with a hole": rows_that_begin_apart("a:3, b:12", "b != 4"),
     "rows that begin apart, with one left out": rows_that_begin_apart("a:2, b:12"),
@@ -305,6 +320,13 @@ def test_what_the_iteration_wrote(name):
     sch = Schedule(func)
     sch.parallel("t")
     same_everywhere(sch.func)
+
+
+def test_places_of_the_same_form_are_kept():
+    """As far as the same condition, though what is written is no box."""
+    func = in_turns(17)
+    same_everywhere(func)
+    assert "t" in loops_around(func, "B")
 
 
 def test_compiled():

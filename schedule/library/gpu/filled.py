@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from math import lcm, prod
 
-from schedule.analysis.einsum import is_einsum
+from schedule.analysis.einsum import padded_form
 from schedule.library.contraction.ahead import as_stage, size_apart, values_apart
 from schedule.library.contraction.axes import Contraction, Operand
 from schedule.library.contraction.factors import groupings
@@ -58,11 +58,11 @@ def fill(sch: Schedule, c: Contraction, plan: TilePlan, ends: bool) -> Contracti
     """
     node = sch.state.block(c.block)
     plain = all(isinstance(it.binding, Var) for it in node.iters)  # parts of sums may not be
-    free = ends and plain and is_einsum(node)
+    form = padded_form(node) if ends and plain else None
     counts, axes = [1] * len(node.iters), list(c.axes)
     for n, axis in enumerate(c.axes):
         size, extent = plan.cuts[n].total, axis.extent
-        if free and _is_free(c, plan, n):
+        if form is not None and _is_free(c, plan, n) and (not axis.reduce or form.is_neutral):
             size = lcm(size, *_rows(c, plan, n))
         elif not (plan.ahead and axis.reduce):
             continue

@@ -187,20 +187,36 @@ def matched(found: Instances, read: Access) -> dict[Expr, Expr] | None:
             if variables(atom).isdisjoint(found.free):
                 if rest.pop(atom, 0) != factor:
                     return None
-            elif isinstance(atom, Var):
-                own.append((atom, factor))
             else:
+                own.append((atom, factor))
+        for atom, factor in own:
+            alike = [other for other, times in rest.items() if times == factor]
+            ways = ((other, _equal(found, atom, other, values)) for other in alike)
+            value, more = next((way for way in ways if way[1] is not None), (None, None))
+            if value is None or more is None:
                 return None
-        for var, factor in own:
-            alike = (a for a, f in rest.items() if f == factor and values.get(var, a) is a)
-            value = next((a for a in alike if _fits(a, found.free[var], found.analyzer)), None)
-            if value is None:
-                return None
-            values[var] = value
             del rest[value]
+            values = more
         if rest:
             return None
     return values
+
+
+def _equal(
+    found: Instances, mine: Expr, wanted: Expr, values: dict[Expr, Expr]
+) -> dict[Expr, Expr] | None:
+    """With which values of the variables of instances besides these a part of an index of theirs is
+    what is wanted; None where none is known."""
+    if mine in found.free and isinstance(mine, Var):
+        if mine in values or not _fits(wanted, found.free[mine], found.analyzer):
+            return values if values.get(mine) is wanted else None
+        return {**values, mine: wanted}
+    if variables(mine).isdisjoint(found.free):
+        return values if mine is wanted else None
+    if not isinstance(mine, BinOp) or not isinstance(wanted, BinOp) or mine.op != wanted.op:
+        return None
+    more = _equal(found, mine.a, wanted.a, values)
+    return None if more is None else _equal(found, mine.b, wanted.b, more)
 
 
 def _fits(value: Expr, extent: Expr, analyzer: Analyzer) -> bool:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from math import prod
 
 from tensorir.arith import Analyzer
+from tensorir.arith.regions.iter_map import determines_all
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Load, Var, const, int_value
 from tensorir.func import PrimFunc
-from tensorir.passes.facts.accesses import accesses_of
+from tensorir.passes.facts.accesses import Access, accesses_of
 from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.gpu.axes import has_threads
 from tensorir.passes.rewriting import with_body
 from tensorir.stmt import Alloc, Exchange, Extern, For, ForKind, Stmt, Store, replace
-from tensorir.visit import map_children, map_loads, map_own_exprs, variables, walk
+from tensorir.visit import (
+    map_children,
+    map_loads,
+    map_own_exprs,
+    substitute,
+    variables,
+    walk,
+)
+
+Indices = tuple[Expr, ...]
 
 
 def compact_registers(func: PrimFunc) -> PrimFunc:
@@ -27,7 +38,8 @@ def compact_registers(func: PrimFunc) -> PrimFunc:
                     R[i * 32 + j] = ...                    R[i * 4 + j] = ...
 
     All accesses have to go through the same places: loops of as many steps, as far apart, or
-    quotients and remainders of such (`R[i // 4 * 32 + i % 4]`). Registers have no addresses, so an
+    quotients and remainders of such (`R[i // 4 * 32 + i % 4]`). Of what threads have in turns,
+    `R[(i * 32 + t) % 5, (i * 32 + t) // 5]`, each has its turns. Registers have no addresses, so an
     array with gaps would be in memory wherever a loop is not written out.
     Requires place_buffers, and that buffers are not flat.
     """
@@ -89,31 +101,70 @@ def _compact(alloc: Alloc, own: Set[Var], analyzer: Analyzer) -> Alloc:
         (kind, *others) = kinds
         if kind is None or others:
             continue
-        count = 1
-        for _, extent in kind:
-            count *= extent
+        count = prod(extent for _, extent in kind)
         whole = int_value(size)
         if whole is not None and count < whole:
             sizes[dim] = count
-    return _moved(alloc, sizes, own, analyzer) if sizes else alloc
-
-
-def _moved(
-    alloc: Alloc, sizes: Mapping[int, int], own: Set[Var], analyzer: Analyzer
-) -> Alloc:
-    old = alloc.buffer
-    shape = tuple([const(sizes[n]) if n in sizes else s for n, s in enumerate(old.shape)])
-    new = Buffer(old.name, shape, old.dtype, old.scope)
-    memo: dict[Expr, Expr] = {}
-
-    def at(indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        return tuple([place(i) if n in sizes else i for n, i in enumerate(indices)])
+    shape = tuple([const(sizes[n]) if n in sizes else s for n, s in enumerate(buffer.shape)])
+    turns = _Turns.of(uses, analyzer)
+    if turns is not None and turns.count < prod(int_value(size) or turns.count for size in shape):
+        return _moved(alloc, (const(turns.count),), turns.place)
 
     def place(index: Expr) -> Expr:
         result: Expr = const(0)
         for digit in _digits(index, own, analyzer) or []:
             result = result * digit.extent + digit.value
         return result
+
+    def at(indices: Indices) -> Indices:
+        return tuple([place(i) if n in sizes else i for n, i in enumerate(indices)])
+
+    return _moved(alloc, shape, at) if sizes else alloc
+
+
+class _Turns:
+    """What a thread has of an array, by the iterations of loops that access it: `count` of them."""
+
+    def __init__(self, count: int, places: Mapping[Indices, Expr]) -> None:
+        self.count, self.places = count, places
+
+    @classmethod
+    def of(cls, uses: Sequence[Access], analyzer: Analyzer) -> _Turns | None:
+        """Of loops that are alike around all accesses; None where they are not, or where several
+        iterations may be at one place."""
+        names, kinds = list[Var](), set[tuple[Indices, Indices]]()
+        places = dict[Indices, Expr]()
+        for use in uses:
+            used = frozenset().union(*map(variables, use.indices))
+            loops = [loop for loop in use.loops() if loop.var in used]
+            if not all(loop.const_extent for loop in loops):
+                return None
+            extents = {loop.var: loop.extent for loop in loops}
+            if not determines_all(use.indices, extents, extents, analyzer):
+                return None
+            names += [Var(f"turn{n}") for n in range(len(names), len(loops))]
+            alike = {loop.var: name for loop, name in zip(loops, names)}
+            at = tuple([analyzer.simplify(substitute(i, alike)) for i in use.indices])
+            kinds.add((tuple(extents.values()), at))
+            place: Expr = const(0)
+            for loop in loops:
+                place = place * loop.extent + loop.var
+            places[use.indices] = place
+        if len(kinds) > 1:
+            return None
+        ((sizes, _),) = kinds
+        return cls(prod(int_value(size) or 0 for size in sizes), places)
+
+    def place(self, indices: Indices) -> Indices:
+        return (self.places[indices],)
+
+
+def _moved(
+    alloc: Alloc, shape: Indices, at: Callable[[Indices], Indices]
+) -> Alloc:
+    old = alloc.buffer
+    new = Buffer(old.name, shape, old.dtype, old.scope)
+    memo: dict[Expr, Expr] = {}
 
     def load(e: Load) -> Expr | None:
         return Load(new, at(e.indices)) if e.buffer is old else None

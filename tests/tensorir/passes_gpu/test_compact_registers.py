@@ -55,3 +55,41 @@ def test_rows_of_other_threads_are_left_out(read, size):
     assert found == (size,)
     given = np.arange(64, dtype="float32")
     np.testing.assert_array_equal(run(made, given)[0], run(func, given)[0])
+
+
+TURNS = """
+@prim_func
+def f(A: f32[24], D: f32[24]):
+    for t in thread("threadIdx.x", 8):
+        with alloc(R, f32[5, 6], scope="local"):
+            for i in unrolled(3):
+                R[(i * 8 + t) % 5, (i * 8 + t) // 5] = A[i * 8 + t] * 2.0
+            for v in unrolled(3):
+                D[v * 8 + t] = R[READ]
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "shape"),
+    [
+        ("(v * 8 + t) % 5, (v * 8 + t) // 5", (3,)),
+        ("(16 - v * 8 + t) % 5, (16 - v * 8 + t) // 5", (5, 6)),
+    ],
+)
+def test_what_threads_have_in_turns(read, shape):
+    """Elements by quotients and remainders of whose number each thread has every eighth."""
+    func = parse(TURNS.replace("READ", read))
+    made = compact_registers(func)
+    (found,) = [s.buffer.const_shape for s in walk(made.body) if isinstance(s, Alloc)]
+    assert found == shape
+    given = np.arange(24, dtype="float32")
+    np.testing.assert_array_equal(run(made, given)[0], run(func, given)[0])
+
+
+def test_turns_at_one_place_share_it():
+    """The second turn writes where the first one did, and both read that."""
+    func = parse(TURNS.replace("(i * 8 + t) % 5, (i * 8 + t) // 5", "(i + t) % 2, t // 2").replace(
+        "READ", "(v + t) % 2, t // 2"))  # fmt: skip
+    made = compact_registers(func)
+    given = np.arange(24, dtype="float32")
+    np.testing.assert_array_equal(run(made, given)[0], run(func, given)[0])
