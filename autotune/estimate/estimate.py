@@ -92,12 +92,12 @@ class Estimate(Facts):
         of: Callable[[_Nests], Column],
     ) -> Column:
         """A number for each plan: of those that are not `known`, of all of one kind at once."""
-        asked: dict[Hashable, dict[_Asked, int]] = {}
-        for at, key in enumerate(keys):
-            if key not in known:
-                asked.setdefault(key[0], {}).setdefault(key, at)
+        places = {key: at for at, key in enumerate(keys) if key not in known}
+        asked: defaultdict[Hashable, list[_Asked]] = defaultdict(list)
+        for key in places:
+            asked[key[0]].append(key)
         for alike in asked.values():
-            some = sizes.some([*alike.values()])
+            some = sizes.some([places[key] for key in alike])
             known.update(zip(alike, of(_Nests(self, some)).tolist()))
         return np.array([known[key] for key in keys])
 
@@ -114,9 +114,9 @@ class Estimate(Facts):
         of: Callable[[_Nests, list[int]], Column],
     ) -> Column:
         """A number for each plan, of all with one key at once; `of` gets their places too."""
-        groups: dict[Hashable, list[int]] = {}
+        groups: defaultdict[Hashable, list[int]] = defaultdict(list)
         for at, key in enumerate(keys):
-            groups.setdefault(key, []).append(at)
+            groups[key].append(at)
         found = np.zeros(len(sizes.plans))
         for places in groups.values():
             found[places] = of(_Nests(self, sizes.some(places)), places)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
@@ -24,13 +26,14 @@ Packs = tuple[tuple[int, int], ...]
 
 def packs_of(plan: library.NestPlan) -> Packs:
     """Those of a plan."""
-    return tuple([(p.operand, p.axis) for p in plan.packs]) if plan.packs else ()
+    return tuple([(p.operand, p.axis) for p in plan.packs])
 
 
 @dataclass(frozen=True)
 class Sizes:
     """What some plans pack, their lane axis, and tiles and tasks, a row of values of axes for each;
-    `tall` are tiles without their lanes, `decided` tells of which operands padding is known."""
+    `tall` are tiles without their lanes, `decided` tells of which operands padding is known.
+    Plans of one `kind` differ in sizes, and in how threads and results go, alone."""
 
     plans: Sequence[library.NestPlan]
     packs: Sequence[Packs]
@@ -39,12 +42,13 @@ class Sizes:
     task: Column
     tall: Column
     decided: Decided
+    kind: npt.NDArray[np.int64]
 
     def some(self, places: list[int]) -> Sizes:
         """Those of the plans at some places."""
         plans, packs = [self.plans[at] for at in places], [self.packs[at] for at in places]
         at = np.array(places)
-        each = (self.lane, self.tile, self.task, self.tall, self.decided)
+        each = (self.lane, self.tile, self.task, self.tall, self.decided, self.kind)
         return Sizes(plans, packs, *(column[at] for column in each))
 
 
@@ -54,8 +58,14 @@ def sizes_of(of: Facts, plans: Sequence[library.NestPlan]) -> Sizes:
     lane, tall = np.array([each.lane for each in plans]), tile.copy()
     tall[np.arange(len(plans)), lane] = 1
     task = np.minimum([each.task for each in plans], of.spatial)
-    packs = [packs_of(each) for each in plans]
-    return Sizes(plans, packs, lane, tile, task, tall, decided(of, plans, tile, task, tall))
+    packs = [packs_of(each) if each.packs else () for each in plans]
+    number: defaultdict[object, int] = defaultdict(count().__next__)
+    kind = np.array([
+        number[p.lane, p.order, p.steps, own, p.ahead, p.flat, p.pad]
+        for p, own in zip(plans, packs)
+    ])  # fmt: skip
+    known = decided(of, plans, tile, task, tall)
+    return Sizes(plans, packs, lane, tile, task, tall, known, kind)
 
 
 class Alike:
@@ -65,7 +75,7 @@ class Alike:
     def __init__(self, of: Facts, sizes: Sizes) -> None:
         self.of, self.plans, self.c, self.cpu = of, sizes.plans, of.c, of.cpu
         self.lane, self.tile, self.task, self.tall = sizes.lane, sizes.tile, sizes.task, sizes.tall
-        self.decided, self.packs = sizes.decided, sizes.packs
+        self.decided, self.packs, self.kind = sizes.decided, sizes.packs, sizes.kind
         self.plan = plan = sizes.plans[0]
         self.added = of.c.result.strides[plan.lane] == 0  # lanes are sums of one result
         self.streams = self.read(plan)
@@ -108,11 +118,9 @@ class Alike:
     @cached_property
     def ways(self) -> list[tuple[library.NestPlan, npt.NDArray[np.int64]]]:
         """The places of plans that differ in nothing else indeed, with one that stands for them."""
-        found: dict[tuple[object, ...], list[int]] = {}
-        for at, (plan, own) in enumerate(zip(self.plans, self.packs)):
-            key = (plan.lane, plan.order, plan.steps, own, plan.ahead, plan.flat, plan.pad)
-            found.setdefault(key, []).append(at)
-        return [(self.plans[rows[0]], np.array(rows)) for rows in found.values()]
+        kinds = dict.fromkeys(self.kind.tolist())
+        found = [np.flatnonzero(self.kind == kind) for kind in kinds]
+        return [(self.plans[rows[0]], rows) for rows in found]
 
     def are(self, what: Callable[[library.NestPlan], bool]) -> npt.NDArray[np.bool_]:
         """Which plans are something that those alike are too."""

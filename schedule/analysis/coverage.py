@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from schedule.analysis.uses import Access, accesses, blocks_below
 from schedule.state import State, extents, loops_below
 from tensorir import (
@@ -37,7 +39,7 @@ def covered(state: State, buffer: Buffer, node: For, trusting: bool = True) -> b
 
 def _plainly_covered(state: State, buffer: Buffer, node: For) -> bool:
     """Whether blocks write all of a box, and blocks after their loops read in that only: the usual
-    case, and quicker to see."""
+    case, and quicker to see. Of loops that all of them share, one iteration alone is looked at."""
     found = [a for block in blocks_below(node) for a in accesses(block) if a.buffer is buffer]
     writes = [a for a in found if a.is_write]
     makers = {a.block.name: a for a in writes}
@@ -47,6 +49,7 @@ def _plainly_covered(state: State, buffer: Buffer, node: For) -> bool:
         return False
     if own != writes and (len(makers) > 1 or writes[0].block.init is None):
         return False
+    node = _innermost(state, [a.block.name for a in found])
     outside = len(state.loops_outside(node.name)) + 1
     around = [f for name in makers for f in state.loops_around(name)[outside:]]
     if any([f in around for a in reads for f in state.loops_around(a.block.name)]):
@@ -65,6 +68,12 @@ def _plainly_covered(state: State, buffer: Buffer, node: For) -> bool:
             return False
         boxes = with_box(boxes, box, analyzer)
     return all([_inside(a, boxes[-1], inner, analyzer) for a in reads])
+
+
+def _innermost(state: State, blocks: Sequence[str]) -> For:
+    """The innermost loop around all of some blocks, of which there is one."""
+    first, *others = [state.loops_around(block) for block in dict.fromkeys(blocks)]
+    return [f for f in first if all([f in each for each in others])][-1]
 
 
 def _filled(made: Access, inner: dict[Var, Expr], analyzer: Analyzer) -> Box | None:

@@ -36,14 +36,15 @@ def split_at_most(sch: Schedule, loop: LoopRef, factor: int) -> tuple[LoopRef, L
 def one_loop(
     sch: Schedule, loops: Sequence[LoopRef], inside: Sequence[LoopRef] = ()
 ) -> tuple[LoopRef, LoopRef]:
-    """Nested loops as one over tasks, outside of those `inside`; returns it and the innermost one.
+    """Loops of a nest as one over tasks, outside of those `inside`; returns it and the innermost.
 
     A loop of symbolic extent is fused outermost only, and others stay inside of the one: what
     iterations touch cannot be told from a quotient by a symbol.
     """
     first, *alone = [n for n in loops if sch.state.loop(n).const_extent is None] or [loops[0]]
     shared = [first, *(loop for loop in loops if loop not in (first, *alone))]
-    if [*shared, *alone] != [*loops] or inside:
+    nested = sorted(loops, key=lambda loop: len(sch.state.loops_outside(loop)))
+    if [*shared, *alone] != nested or inside:
         sch.reorder(*shared, *alone, *inside)
     task = sch.fuse(*shared) if len(shared) > 1 else first
     return task, [task, *alone][-1]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 from refusal import refused
 
 from backends import build
-from schedule import Schedule
+from schedule import Schedule, library
 from tensorir import Seq, Target, format_func, interpret, lower, parse, reference, te, verify
 
 
@@ -377,3 +379,16 @@ def test_unroll_takes_several(matmul):
     assert str(sch.func) == str(one.func)
     refused(sch.unroll, ["j", "k"], match="loop 'k' is unrolled")
     refused(sch.unroll, [], match="no loops were given")
+
+
+@pytest.mark.parametrize("order", list(permutations("abc")))
+@pytest.mark.parametrize("symbolic", ["", "a", "b", "c"])
+def test_loops_of_a_nest_are_one_in_whatever_order_they_are_given(order, symbolic):
+    sizes = dict(zip("abc", (2, 3, 4))) | ({symbolic: te.var("n")} if symbolic else {})
+    a = te.placeholder(tuple(sizes.values()), name="A")
+    out = te.compute(a.shape, lambda i, j, k: a[i, j, k] * 2.0, name="B")
+    sch = Schedule(te.create_prim_func([a, out], name="f"))
+    loops = dict(zip("abc", sch.get_loops("B")))
+    task, last = library.one_loop(sch, [loops[name] for name in order])
+    assert sch.get_loops("B") == [task] == [last]
+    verify(sch.func)

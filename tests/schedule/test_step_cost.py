@@ -52,6 +52,45 @@ def test_what_a_step_does_not_change_is_not_proved_again():
     assert kind_of_a_loop("reduce", INIT) - kind_of_a_loop("opaque", "") < 100
 
 
+TASK = """
+@prim_func
+def f(A: f32[{n}, 4, 18], C: f32[{n}, 4, 16]):
+    B = alloc(f32[4, 18])
+    for i in range({n}):
+        for j in range({shared}):
+            {makers}
+                with block("B"):
+                    vi = spatial({n}, i)
+                    vj = spatial(4, {j})
+                    vk = spatial(18, k * 5 + l)
+                    where(k * 5 + l < 18)
+                    B[vj, vk] = A[vi, vj, vk] * 2.0
+            {readers}
+                with block("C"):
+                    vi = spatial({n}, i)
+                    vj = spatial(4, {j})
+                    vk = spatial(16, k)
+                    C[vi, vj, vk] = B[vj, vk] + B[vj, vk + 2]
+"""
+
+
+@pytest.mark.parametrize("kept", ["of each task", "of each row of a task"])
+def test_what_a_task_keeps_to_itself_is_seen_at_once(kept):
+    """Whether what makes it and what reads it have a loop of the task in common, or none."""
+
+    def threaded(n):
+        apart = kept == "of each task"
+        loops = "for m, k, l in grid(4, 4, 5):" if apart else "for k, l in grid(4, 5):"
+        reads = "for m, k in grid(4, 16):" if apart else "for k in range(16):"
+        shared, j = (1, "m") if apart else (4, "j")
+        text = TASK.format(n=n, shared=shared, j=j, makers=loops, readers=reads)
+        sch = Schedule(parse(text))
+        return calls(lambda: sch.parallel("i"))
+
+    threaded(12)
+    assert threaded(8) < 3_200
+
+
 REST = """
 @prim_func
 def f(A: f32[59, 59], C: f32[59, 59]):

@@ -81,19 +81,16 @@ class Nest:
         operands move there, too."""
         for block in (self.c.last, self.c.block, *makers):
             self.sch.compute_at(block, where)
-        self.align_sums()
 
     def cut_inner(self) -> None:
         """Cut what has its place into register tiles."""
-        self.sums_in_tiles(self.c.last)
+        self.sums_in_tiles(self.c.last, None)
 
     def run_in_place(self) -> LoopRef | None:
         """In a step of a scan, where others read them in the same loop, sums are where they are."""
-        sch, c, plan = self.sch, self.c, self.plan
-        task, _, (*rows, lane) = self.split(c.block, self.loops_of(c.block), plan.tile)
-        steps = reduce_loops(sch, c, plan.steps)
-        sch.reorder(*self.within_tile(rows, steps), lane)
-        self.finish_sums(rows, steps, lane)
+        c, plan = self.c, self.plan
+        task, _, inner = self.split(c.block, self.loops_of(c.block), plan.tile)
+        self.finish_sums(*inner.values())
         return task
 
     def run_direct(self) -> LoopRef | None:
@@ -103,16 +100,17 @@ class Nest:
         loops = self.loops_of(tile)
         self.lay_out(c.block)
         task, around, inner = self.split(tile, loops, plan.tile)
+        *rows, lane = inner.values()
         if plan.depth:
-            self.sums_kept(task or sch.add_unit_loop((*around, *inner)[0]))
+            self.sums_kept(task or sch.add_unit_loop((*around, *rows, lane)[0]))
         else:
             self.sums_at(around[-1])
             if plan.asks:
                 steps = [f for f in sch.state.loops_around(c.block) if f.kind is ForKind.SERIAL]
                 sch.spread_prefetch(tile, c.result.buffer, around[-1], steps[-1].name, 0)
-        if inner[1:] and not _holds_much(sch, tile):
-            sch.unroll(inner[:-1])
-        sch.vectorize(inner[-1])
+        if rows and not _holds_much(sch, tile):
+            sch.unroll(rows)
+        sch.vectorize(lane)
         return task
 
     def run_added(self) -> LoopRef | None:
@@ -130,7 +128,7 @@ class Nest:
         self.sums_at(where)
         for stage in stages:
             self.add_at(stage, last=stage == sums)
-        for n, loop in zip(loops, inner):
+        for n, loop in inner.items():
             if c.result.strides[n] == 1 and plan.tile[n] > 1:
                 sch.vectorize(loop)
             else:
@@ -163,24 +161,24 @@ class Nest:
         tile = c.last if after else self.through_copy(c.block)  # has the same dimensions
         sizes = tuple(width if n == plan.lane else plan.task[n] for n in c.spatial)
         task, around, inner = self.split(tile, loops, sizes)
-        where = around[-1]
-        sch.compute_at(tile, where)
-        self.sums_at(where, tile)
-        *rows, lane = inner
-        turn(sch, self.fuse_run(rows, [n for n in loops if n != plan.lane]), lane, plan.lanes)
+        sch.compute_at(tile, around[-1])
+        self.sums_in_tiles(tile, around[-1])
+        lane = inner.pop(plan.lane)
+        turn(sch, self.fuse_run(inner, lane), lane, plan.lanes)
         return task
 
-    def fuse_run(self, rows: list[LoopRef], axes: list[int]) -> LoopRef:
+    def fuse_run(self, rows: dict[int, LoopRef], lane: LoopRef) -> LoopRef:
         """The last of some loops, with those around it that are one run of the result with it, if
         vectors fill that: else one would reach into several places, or what the next task writes.
         """
         size, run = 1, list[LoopRef]()
-        for n, row in zip(reversed(axes), reversed(rows)):
+        for n, row in reversed(rows.items()):
             if run and self.c.result.strides[n] != size:
                 break
             run.insert(0, row)
             size *= self.sch.state.loop(row).const_extent or 0
-        return self.sch.fuse(*run) if run[1:] and size % self.plan.lanes == 0 else rows[-1]
+        whole = run[1:] and size % self.plan.lanes == 0
+        return self.sch.fuse(*run) if whole else (run or [self.sch.add_unit_loop(lane)])[-1]
 
     def through_copy(self, stage: str) -> str:
         """Let a copy of what a stage makes write the result; both have the variables of the stage.
@@ -212,79 +210,82 @@ class Nest:
 
     def split(
         self, stage: str, loops: dict[int, LoopRef], tile: tuple[int, ...]
-    ) -> tuple[LoopRef | None, list[LoopRef], list[LoopRef]]:
-        """The loop over tasks, those around a tile in a task, and those inside of it: of a stage
-        with one of `loops` for each axis, in which the lane comes last."""
+    ) -> tuple[LoopRef | None, list[LoopRef], dict[int, LoopRef]]:
+        """The loop over tasks, those around a tile in a task, and those inside of it by axis, the
+        lane last: of a stage with one of `loops` for each axis."""
         sch, plan = self.sch, self.plan
-        tasks, around, inner = {}, {}, {}
-        for n, loop in loops.items():
+        tasks, around, inner = dict[int, LoopRef](), dict[int, LoopRef](), dict[int, LoopRef]()
+        for n, loop in sorted(loops.items(), key=lambda item: item[0] == plan.lane):
             extent = self.c.axes[n].extent
-            whole = extent is not None and plan.task[n] >= extent
-            size = min(tile[n], extent or tile[n])
-            steps: list[int | None] = [None] if not whole else []
-            if (extent or plan.task[n]) > size if whole else plan.task[n] > size:
-                steps.append(None if whole else -(-plan.task[n] // size))
-            parts = list(sch.split(loop, [*steps, size])) if steps else [loop]
-            inner[n] = parts.pop()
-            if not whole:
-                tasks[n] = parts.pop(0)
-            if parts:
-                around[n] = parts.pop()
-        inside = sorted(inner, key=lambda n: n == plan.lane)
+            held, size = (min(most, extent or most) for most in (plan.task[n], tile[n]))
+            levels = [(tasks, 0)] if held != extent else []
+            levels += [(around, -(-held // size))] if held > size else []
+            if size > 1 or n == plan.lane or not levels:  # else a tile is one iteration
+                levels.append((inner, size))
+            counts = [count for _, count in levels[1:]]
+            parts = sch.split(loop, [None, *counts]) if counts else [loop]
+            for (level, _), part in zip(levels, parts):
+                level[n] = part
         outer = [around[n] for n in plan.order if n in around]
-        rows = [inner[n] for n in inside]
+        below = [*outer, *inner.values()]
         if not tasks:
-            sch.reorder(*outer, *rows)  # one tile may be all there is
-            return None, outer or [sch.add_unit_loop(rows[0] if rows else stage)], rows
+            sch.reorder(*below)  # one tile may be all there is
+            return None, outer or [sch.add_unit_loop(below[0] if below else stage)], inner
         shared = [tasks[n] for n in plan.order if n in tasks]
-        task, last = one_loop(sch, shared, [*outer, *rows])
-        return task, outer or [last], rows
+        task, last = one_loop(sch, shared, below)
+        return task, outer or [last], inner
 
-    def sums_at(self, where: LoopRef, tile: str | None = None) -> None:
-        """The sums of a register tile; with `tile`, the stage after them goes with each tile."""
-        self.sch.compute_at(self.c.block, where)
-        self.align_sums()
-        self.sums_in_tiles(tile)
-
-    def align_sums(self) -> None:
-        """Rows of the sums of a tile begin with vectors."""
-        sch, store = self.sch, store_of(self.sch, self.c.block)
+    def sums_at(self, where: LoopRef | None) -> None:
+        """The sums of a register tile, in a loop if they are not in it; rows begin with vectors."""
+        sch, c, plan = self.sch, self.c, self.plan
+        if where is not None:
+            sch.compute_at(c.block, where)
+        store = store_of(sch, c.block)
         if len(store.indices) > 1:
-            sch.storage_align(self.c.block, store.buffer.name, -2, self.plan.lanes)
+            sch.storage_align(c.block, store.buffer.name, -2, plan.lanes)
+        rows, lane = self.rows_of(c.block)
+        self.finish_sums(*rows.values(), lane or sch.add_unit_loop(c.block))
 
-    def sums_in_tiles(self, tile: str | None) -> None:
-        """The same, of sums that are where they belong."""
-        sch, c, plan = self.sch, self.c, self.plan
-        found = loops_by_dimension(sch, c.block)
-        lane = found[-1]
-        dims = [n for n in c.spatial if n != plan.lane or len(found) > len(c.spatial)]
-        steps = reduce_loops(sch, c, plan.steps)
-        whole = {n: loop for n, loop in zip(dims, found) if loop is not None and n != plan.lane}
-        blocks, rows = self.in_blocks(whole) if tile is not None else ({}, list(whole.values()))
-        if lane is None:
-            lane = sch.add_unit_loop(c.block)
-        sch.reorder(*blocks.values(), *self.within_tile(rows, steps), lane)
-        if tile is not None:
-            if blocks:
-                sch.reverse_compute_at(tile, [*blocks.values()][-1])
-            *outer, last = own_loops(sch, tile) or [sch.add_unit_loop(tile)]
-            if outer and not _holds_much(sch, tile):
-                sch.unroll(outer)
-            sch.vectorize(last)
-        self.finish_sums(rows, steps, lane)
+    def sums_in_tiles(self, tile: str, where: LoopRef | None) -> None:
+        """Cut a stage that copies the sums into register tiles, and compute the sums of each there;
+        where it is one tile, in a loop if they are not in it."""
+        sch, (whole, lane) = self.sch, self.rows_of(tile)
+        blocks, rows = self.in_blocks(whole)
+        if blocks:
+            sch.reorder(*blocks, *rows, *filter(None, [lane]))
+        self.sums_at(blocks[-1] if blocks else where)
+        *outer, last = own_loops(sch, tile) or [sch.add_unit_loop(tile)]
+        if outer and not _holds_much(sch, tile):
+            sch.unroll(outer)
+        sch.vectorize(last)
 
-    def in_blocks(self, loops: dict[int, LoopRef]) -> tuple[dict[int, LoopRef], list[LoopRef]]:
-        """Loops over several tiles by axis, in order, and those inside of a tile."""
-        sch, tile, blocks, rows = self.sch, self.plan.tile, dict[int, LoopRef](), []
+    def rows_of(self, stage: str) -> tuple[dict[int, LoopRef], LoopRef | None]:
+        """The loops of a stage that is laid out as the sums are: of rows by axis, and of the lane;
+        not that over panels, of which a task has one at a time."""
+        c, lane, found = self.c, self.plan.lane, loops_by_dimension(self.sch, stage)
+        dims = [n for n in c.spatial if n != lane or len(found) > len(c.spatial)]
+        return {n: f for n, f in zip(dims, found) if f is not None and n != lane}, found[-1]
+
+    def in_blocks(self, loops: dict[int, LoopRef]) -> tuple[list[LoopRef], list[LoopRef]]:
+        """Loops over several tiles, in order, and those inside of a tile."""
+        sch, tile = self.sch, self.plan.tile
+        blocks, rows = dict[int, LoopRef](), list[LoopRef]()
         for n, loop in loops.items():
-            if (sch.state.loop(loop).const_extent or FAR) > tile[n]:
-                blocks[n], loop = sch.split(loop, [None, tile[n]])
-            rows.append(loop)
-        return {n: blocks[n] for n in self.plan.order if n in blocks}, rows
+            several = (sch.state.loop(loop).const_extent or FAR) > tile[n]
+            cut = several and tile[n] > 1
+            parts = list(sch.split(loop, [None, tile[n]])) if cut else [loop]
+            if several:
+                blocks[n] = parts.pop(0)
+            rows += parts
+        return [blocks[n] for n in self.plan.order if n in blocks], rows
 
-    def finish_sums(self, rows: list[LoopRef], steps: list[LoopRef], lane: LoopRef) -> None:
-        """The loops of the sums of a register tile, which are in order."""
+    def finish_sums(self, *tile: LoopRef) -> None:
+        """The loops of the sums of a register tile, rows and the lane: in order, around them and
+        inside of them the steps."""
         sch, c, plan = self.sch, self.c, self.plan
+        (*rows, lane), steps = tile, reduce_loops(sch, c, plan.steps)
+        loops, (outside, inside) = dict(zip(plan.steps, steps)), plan.around_rows(c)
+        sch.reorder(*(loops[n] for n in outside), *rows, *(loops[n] for n in inside), lane)
         for n, ahead in plan.ahead:
             moved = (plan.stride_of_terms(c, n) or 1) * dtype.itemsize(c.operands[n].dtype)
             sch.prefetch(c.block, self.read[n], steps[-1], max(1, ahead // abs(moved)))
@@ -292,12 +293,6 @@ class Nest:
         if written := [*rows, *(steps if plan.flat else few)]:
             sch.unroll(written)
         sch.vectorize(lane)
-
-    def within_tile(self, rows: list[LoopRef], steps: list[LoopRef]) -> list[LoopRef]:
-        """The rows of a tile, and the steps of its sums, in order."""
-        loops = dict(zip(self.plan.steps, steps))
-        outside, inside = self.plan.around_rows(self.c)
-        return [*map(loops.__getitem__, outside), *rows, *map(loops.__getitem__, inside)]
 
     def sums_kept(self, where: LoopRef) -> None:
         """The sums of a task, which is gone over for each few terms."""
@@ -309,7 +304,7 @@ class Nest:
         *steps, last = reduce_loops(sch, c, plan.steps)
         last, few = sch.split(last, [None, plan.depth])
         blocks, rows = self.in_blocks({n: loop for n, loop in found if loop is not None})
-        sch.reorder(*steps, last, *blocks.values(), few, *rows)
+        sch.reorder(*steps, last, *blocks, few, *rows)
         if written := [*([few] if plan.depth <= 16 else []), *rows[:-1]]:
             sch.unroll(written)
         sch.vectorize(rows[-1])
