@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import combinations, product
 from math import lcm, prod
 
@@ -40,8 +39,9 @@ class Cuts:
         self.near = steps_of_largest(c).__getitem__
         self.batch = [n for n in c.spatial if all(o.strides[n] != 0 for o in c.operands)]
 
-    def of(self, plan: library.NestPlan) -> Iterator[library.NestPlan]:
+    def of(self, plan: library.NestPlan) -> list[library.NestPlan]:
         """What a task takes, and the order of the loops in it."""
+        found = []
         c, threads = self.c, self.cpu.threads
         rows = [n for n in plan.order if n != plan.lane]
         apart = sorted(rows, key=self.near, reverse=True)
@@ -68,13 +68,15 @@ class Cuts:
                 cuts.add(tuple({n: a, m: b}.get(k, base[k]) for k in c.spatial))
         padded = [n for n in c.spatial if self.is_row(n)]
         for task in cuts:
-            cut = any(task[n] < self.whole[n] for n in padded)
+            cut = any([task[n] < self.whole[n] for n in padded])
             pad = "root" if cut and plan.pad == "task" else plan.pad
-            for order in orders:
-                yield varied(plan, task=task, order=order, pad=pad, threads=True)
+            found += [
+                varied(plan, task=task, order=order, pad=pad, threads=True) for order in orders
+            ]
         work = self.estimate.terms * prod(self.whole)
         if work < 200_000 or not cuts:
-            yield varied(plan, task=self.whole, threads=False)
+            found.append(varied(plan, task=self.whole, threads=False))
+        return found
 
     def is_row(self, axis: int) -> bool:
         """Whether an axis runs along the rows of an operand with padding: a task's part of a row

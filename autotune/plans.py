@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import product
@@ -77,7 +78,8 @@ def _plans(
         tiles += _ranked(by_rows, estimate.cycles(by_rows))[:KEPT]
     packed = [p for _, plan in tiles for p in search.panels(plan)]
     cuts = Cuts(c, cpu, estimate)
-    cut = dict.fromkeys(p for plan in (*(p for _, p in tiles), *packed) for p in cuts.of(plan))
+    one = [*(plan for _, plan in tiles), *packed]
+    cut = dict.fromkeys([plan for each in one for plan in cuts.of(each)])
     tasks = _ranked([*cut], estimate.cycles([*cut]))
     leaders, known = _leaders(tasks), {*cut}
     more = [p for plan in leaders for p in search.details(plan) if p not in known]
@@ -99,7 +101,8 @@ def _ranked(
     found: Sequence[library.NestPlan], cycles: Column
 ) -> list[tuple[float, library.NestPlan]]:
     """Best first; of equal ones that which was found first."""
-    return [(float(cycles[n]), found[n]) for n in np.argsort(cycles, kind="stable")]
+    times, order = cycles.tolist(), np.argsort(cycles, kind="stable").tolist()
+    return [(times[n], found[n]) for n in order]
 
 
 def _varied(
@@ -121,10 +124,9 @@ def _varied(
 
 def _leaders(tasks: Sequence[tuple[float, library.NestPlan]]) -> list[library.NestPlan]:
     """The best plans of each register tile."""
-    found: dict[object, list[library.NestPlan]] = {}
+    found: defaultdict[object, list[library.NestPlan]] = defaultdict(list)
     for _, plan in tasks:
-        key = (plan.lane, plan.tile, plan.flat, plan.pad, plan.written)
-        found.setdefault(key, []).append(plan)
+        found[plan.lane, plan.tile, plan.flat, plan.pad, plan.written].append(plan)
     return [plan for best in found.values() for plan in best[:3]]
 
 

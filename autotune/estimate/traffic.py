@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 
 import numpy as np
@@ -319,13 +319,12 @@ def far_operands(c: library.Contraction, cpu: Cpu, times: int = 1) -> list[int]:
 
 def with_requests(
     c: library.Contraction, cpu: Cpu, plans: Iterable[library.NestPlan]
-) -> Iterator[library.NestPlan]:
+) -> list[library.NestPlan]:
     """The nests, each as it asks ahead for operands that the second cache does not hold."""
     far = far_operands(c, cpu)
     in_time = far_operands(c, cpu, BEYOND) if far else []
-    for plan in plans:
-        ahead = _requests(c, cpu, plan, far, in_time) if far else ()
-        yield varied(plan, ahead=ahead) if ahead != plan.ahead else plan
+    asked = [(p, _requests(c, cpu, p, far, in_time) if far else ()) for p in plans]
+    return [varied(p, ahead=ahead) if ahead != p.ahead else p for p, ahead in asked]
 
 
 def _requests(
@@ -381,11 +380,12 @@ def _can_ask(c: library.Contraction, plan: library.NestPlan, operand: int) -> bo
     written = plan.flat or plan.written > 1
     if not plan.steps or written or plan.depth or o.pad or not o.strides[plan.lane]:
         return False
+    moved = plan.stride_of_terms(c, operand)
+    if moved is None or not 0 < abs(moved) <= plan.tile[plan.lane]:
+        return False
     if all(pack.operand != operand for pack in plan.packs):  # else it has a buffer of its own
         if any(other.buffer == o.buffer and other.dims != o.dims for other in c.operands):
             return False
     rows = [(n,) for n in c.spatial if plan.tile[n] > 1 and n != plan.lane]
     near = [(plan.lane, plan.steps[-1]), *rows]
-    alone = all(sum(any(row[n] != 0 for n in axes) for axes in near) <= 1 for row in o.dims)
-    moved = plan.stride_of_terms(c, operand)
-    return alone and moved is not None and 0 < abs(moved) <= plan.tile[plan.lane]
+    return all(sum(any(row[n] != 0 for n in axes) for axes in near) <= 1 for row in o.dims)

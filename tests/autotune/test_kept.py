@@ -117,7 +117,8 @@ def firsts(base: Schedule, sch: Schedule, c: Contraction, operand: int) -> list[
     turns = dict(zip(loops, np.indices(tuple(loops.values())).reshape(len(loops), -1)))
     values = [eval(str(it.binding), {}, turns) for it in node.iters]
     extents = [int(str(it.extent)) for it in node.iters]
-    inside = np.all([value < extent for value, extent in zip(values, extents)], axis=0)
+    parts = [value < extent for value, extent in zip(values, extents)]
+    inside = np.all(np.broadcast_arrays(*parts), axis=0)  # a variable of one value has no loop
     of = {it.var.name: value for it, value in zip(node.iters, values)}
     named = [it.var.name for it in base.state.block(c.block).iters]
     place = np.zeros(inside.shape, int)

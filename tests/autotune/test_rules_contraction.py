@@ -257,3 +257,23 @@ def test_what_is_packed_ahead_is_shared_by_threads(name):
     for block in copies:
         kinds = [sch.state.loop(loop).kind for loop in sch.get_loops(block)]
         assert ForKind.PARALLEL in kinds
+
+
+@pytest.mark.parametrize("at", range(3))
+def test_sums_keep_dimensions_of_one_element(at):
+    """Wherever they are: the layout of a tile is that of its axes, whatever else it has."""
+    k = te.reduce_axis(20, name="k")
+    a, b = te.placeholder((13, 20), name="a"), te.placeholder((20, 24), name="b")
+    shape = [13, 24]
+    shape.insert(at, 1)
+
+    def product(*place):
+        i, j = (var for n, var in enumerate(place) if n != at)
+        return te.sum(a[i, k] * b[k, j], axis=k)
+
+    func = te.create_prim_func([a, b, te.compute(tuple(shape), product, name="out")], name="f")
+    sch = default_schedule(func, TARGET)
+    assert "transform_layout" not in [step.name for step in sch.trace.instructions]
+    rng = np.random.default_rng(0)
+    args = [rng.random(p.const_shape).astype("float32") for p in func.inputs]
+    np.testing.assert_allclose(build(sch)(*args), *reference(func, *args), rtol=1e-5)

@@ -209,8 +209,7 @@ def turn(sch: Schedule, row: LoopRef, lane: LoopRef, lanes: int, along_rows: boo
     `along_rows` False. Rows that fill no tile come last, in smaller ones.
     """
     if (extent := sch.state.loop(lane).const_extent) is None or extent > lanes:
-        vector, lane = sch.split(lane, [None, lanes])
-        sch.reorder(vector, row)
+        _, lane = sch.split(lane, [None, lanes])
     loops = sch.get_loops(*sch.get_child_blocks(lane))
     inside = loops[min(map(loops.index, (row, lane))) :]  # among units, which are part of no tile
     sch.reorder(*(loop for loop in inside if loop not in (row, lane)), row, lane)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from schedule.library.contraction.axes import FAR, Contraction
 from schedule.library.contraction.copies import copy_ahead, copy_rows, pack, turn
 from schedule.library.contraction.factors import regroup
@@ -13,6 +11,7 @@ from schedule.library.contraction.places import (
     followers,
     lay_out,
     layout,
+    long_dimensions,
     loops_by_dimension,
     loops_by_place,
     own_loops,
@@ -51,7 +50,7 @@ def _pads(c: Contraction) -> list[str]:
 
 class Nest:
     """The steps, in order. Of a contraction inside of a loop of another nest, which its plan takes
-    for one task, these are `lay_out_inner`, `place_inner` and `cut_inner`."""
+    for one task, these are `lay_out` and, once it is there, `sums_in_tiles`."""
 
     def __init__(self, sch: Schedule, c: Contraction, plan: NestPlan) -> None:
         self.sch, self.c, self.plan = sch, c, plan
@@ -69,22 +68,6 @@ class Nest:
             self.copy(source, task)
         if task is not None and plan.threads:
             sch.parallel(task)
-
-    def lay_out_inner(self) -> None:
-        """Give the sums, and the intermediate that the stage `c.last` copies them to, a dimension
-        for each axis in order, the lane last."""
-        for stage in (self.c.last, self.c.block):
-            self.lay_out(stage)
-
-    def place_inner(self, where: LoopRef, makers: Sequence[str] = ()) -> None:
-        """Compute what the users of `c.last` read in a loop inside of that. Blocks `makers` of the
-        operands move there, too."""
-        for block in (self.c.last, self.c.block, *makers):
-            self.sch.compute_at(block, where)
-
-    def cut_inner(self) -> None:
-        """Cut what has its place into register tiles."""
-        self.sums_in_tiles(self.c.last, None)
 
     def run_in_place(self) -> LoopRef | None:
         """In a step of a scan, where others read them in the same loop, sums are where they are."""
@@ -203,10 +186,13 @@ class Nest:
             sch.reorder(*units, *(loop for loop in around if loop not in units))  # not between them
         return dict(zip(axes, axis_loops(sch, [c.axes[n] for n in axes], own)))
 
-    def lay_out(self, stage: str, panel: int | None = None) -> None:
-        """A dimension for each axis, the lanes last."""
+    def lay_out(self, stage: str, panel: int | None = None, units: bool = True) -> None:
+        """A dimension for each axis, the lanes last; `units` may stay, which have one element."""
         order = [*(n for n in self.c.spatial if n != self.plan.lane), self.plan.lane]
-        lay_out(self.sch, stage, layout(self.sch, self.c, [stage], order, panel))
+        text = layout(self.sch, self.c, [stage], order, panel)
+        kept = ", ".join(f"d{n}" for n in long_dimensions(self.sch, stage))
+        if not units or text.partition(": ")[2] != kept:
+            lay_out(self.sch, stage, text)
 
     def split(
         self, stage: str, loops: dict[int, LoopRef], tile: tuple[int, ...]
@@ -246,7 +232,7 @@ class Nest:
         rows, lane = self.rows_of(c.block)
         self.finish_sums(*rows.values(), lane or sch.add_unit_loop(c.block))
 
-    def sums_in_tiles(self, tile: str, where: LoopRef | None) -> None:
+    def sums_in_tiles(self, tile: str, where: LoopRef | None = None) -> None:
         """Cut a stage that copies the sums into register tiles, and compute the sums of each there;
         where it is one tile, in a loop if they are not in it."""
         sch, (whole, lane) = self.sch, self.rows_of(tile)
@@ -262,7 +248,9 @@ class Nest:
     def rows_of(self, stage: str) -> tuple[dict[int, LoopRef], LoopRef | None]:
         """The loops of a stage that is laid out as the sums are: of rows by axis, and of the lane;
         not that over panels, of which a task has one at a time."""
-        c, lane, found = self.c, self.plan.lane, loops_by_dimension(self.sch, stage)
+        c, lane = self.c, self.plan.lane
+        loops = loops_by_dimension(self.sch, stage)
+        found = [loops[n] for n in long_dimensions(self.sch, stage)]
         dims = [n for n in c.spatial if n != lane or len(found) > len(c.spatial)]
         return {n: f for n, f in zip(dims, found) if f is not None and n != lane}, found[-1]
 
@@ -299,11 +287,10 @@ class Nest:
         sch, c, plan = self.sch, self.c, self.plan
         sch.compute_at(c.block, where)
         sch.set_scope(c.block)  # whether or not a stage after them reads them
-        dims = [*(n for n in c.spatial if n != plan.lane), plan.lane]
-        found = zip(dims, loops_by_dimension(sch, c.block))
+        whole, lane = self.rows_of(c.block)
         *steps, last = reduce_loops(sch, c, plan.steps)
         last, few = sch.split(last, [None, plan.depth])
-        blocks, rows = self.in_blocks({n: loop for n, loop in found if loop is not None})
+        blocks, rows = self.in_blocks(whole | ({} if lane is None else {plan.lane: lane}))
         sch.reorder(*steps, last, *blocks, few, *rows)
         if written := [*([few] if plan.depth <= 16 else []), *rows[:-1]]:
             sch.unroll(written)

@@ -8,7 +8,7 @@ from schedule.errors import Refusal
 from schedule.library.contraction.axes import Axis, Contraction, Digit
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
-from tensorir import IterKind, Store, Var, body_loads, variables
+from tensorir import IterKind, Store, Var, body_loads, int_value, variables
 
 
 class NoContraction(Refusal):
@@ -48,6 +48,11 @@ def loops_by_dimension(sch: Schedule, block: str) -> list[LoopRef | None]:
         loops.get(places[index]) if isinstance(index, Var) and index in places else None
         for index in store_of(sch, block).indices
     ]
+
+
+def long_dimensions(sch: Schedule, block: str) -> list[int]:
+    """The dimensions of what a block stores that have more than one element."""
+    return [n for n, size in enumerate(store_of(sch, block).buffer.shape) if int_value(size) != 1]
 
 
 def followers(sch: Schedule, c: Contraction, *stages: str) -> dict[int, Var]:

@@ -110,7 +110,8 @@ class _Winograd:
             self.out.put_in_lanes("f", self.filter_lanes)
         c = find_contraction(sch, self.products.name, self.writer)
         self.sums, self.points = self.nest(c)
-        self.sums.lay_out_inner()
+        for name in (self.writer, self.products.name):
+            self.sums.lay_out(name, units=False)
 
     def lay_out_image(self) -> None:
         """A copy of the rows of each row of tiles with channels in the lanes, unless they are."""
@@ -166,7 +167,7 @@ class _Winograd:
         channels = self.transform_input()
         if not plan.rows:
             sch.parallel(channels)
-        self.sums.cut_inner()
+        self.sums.sums_in_tiles(self.writer)
 
     def result_loops(self) -> tuple[list[LoopRef], list[LoopRef], LoopRef]:
         """The loops of what writes the result: over what is neither window nor filter, over the
@@ -217,7 +218,9 @@ class _Winograd:
     def multiply(self, where: LoopRef) -> None:
         """The products of all tiles in `where`, which are still to be cut into tiles, with what
         makes the image of some rows."""
-        self.sums.place_inner(where, [self.input.name] if self.plan.rows else [])
+        makers = [self.input.name] if self.plan.rows else []
+        for name in (self.writer, self.products.name, *makers):
+            self.sch.compute_at(name, where)
         buffer = store_of(self.sch, self.writer).buffer.name
         self.spread(self.writer, str(buffer), self.points)
 
