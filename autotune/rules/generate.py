@@ -112,7 +112,7 @@ def _one_by_one(sch: Schedule, asked: Sequence[_Asked]) -> Iterator[Part]:
             with suppress(TensorIRError):  # which the sketch says when it is built
                 made = sch.copy()
                 for plan in plans[0]:
-                    plan.apply(made, plan.default())
+                    plan.carry_out(made, plan.default())
                 sch = made
 
 

@@ -54,6 +54,8 @@ class Plan(ABC):
     """What the choices decide, by the last parts of their names."""
 
     failed = False
+    accepted: tuple[Values, Schedule] | None = None
+    """The values that were tried last, and what was made of the program with them."""
     told: Mapping[str, str] = MappingProxyType({})
     """What `tried` found."""
 
@@ -102,6 +104,12 @@ class Plan(ABC):
     @abstractmethod
     def apply(self, sch: Schedule, values: Values) -> None:
         """Schedule the group with every choice made."""
+
+    def carry_out(self, sch: Schedule, values: Values) -> None:
+        """`apply`, by the steps that were taken before where these values were tried there."""
+        own, made = self.accepted or ({}, sch)
+        if not (own and own.items() <= values.items() and sch.follow(made)):
+            self.apply(sch, values)
 
     def draw(self, rng: random.Random) -> list[object]:
         """Random values of the choices, feasible if some of many draws are."""
@@ -210,9 +218,9 @@ P = TypeVar("P", bound=Plan)
 def tried(sch: Schedule, plan: P, before: Mapping[str, str] = MappingProxyType({})) -> P:
     """The plan, which knows whether its default values give a schedule, as its rule does not
     foresee, and says why they do not, and what was refused `before`."""
-    refused = dict(before)
-    accepted = attempt(refused, plan.name, plan.apply, sch.copy(), plan.default())
-    plan.__dict__.update(failed=not accepted, told=refused)
+    refused, made, values = dict(before), sch.copy(), plan.default()
+    works = attempt(refused, plan.name, plan.apply, made, values)
+    plan.__dict__.update(failed=not works, told=refused, accepted=(values, made))
     return plan
 
 

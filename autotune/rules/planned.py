@@ -37,7 +37,7 @@ def sketch_of(
     def build(values: Values) -> Schedule:
         sch = base.copy()
         for plan in plans:
-            plan.apply(sch, values)
+            plan.carry_out(sch, values)
         if finish is not None and len(plans) > 1:
             refused.update(finish(sch))
         return sch

@@ -34,8 +34,6 @@ class RankedPlan(Plan, Generic[N]):
 
     base: Schedule
     operands: frozenset[str]
-    accepted: tuple[Values, Schedule] | None = None
-    """The values of the last default that was asked for, and what was made of the base."""
 
     @abstractmethod
     def look_for(self, constants: frozenset[str]) -> list[tuple[float, N]]:
@@ -54,9 +52,7 @@ class RankedPlan(Plan, Generic[N]):
         """The nest of such values."""
 
     def apply(self, sch: Schedule, values: Values) -> None:
-        own, made = self.accepted or ({}, self.base)
-        if not (own and own.items() <= values.items() and sch.follow(made)):
-            self.make(sch, self.nest(values))
+        self.make(sch, self.nest(values))
 
     @cached_property
     def _found(self) -> dict[frozenset[str], list[tuple[float, N]]]:

@@ -17,8 +17,7 @@ from schedule.state import BlockRef, LoopRef
 from tensorir import INTRINS, Const, Costs, Var
 
 PACK = ("root", "panel", "block")
-"""Where the second matrix can be packed: ahead of the product, by the task that uses a panel, or by
-each register tile of dot products, as many terms at a time as stay in the first-level cache."""
+"""Where the second matrix can be packed; the last one is for dot products alone."""
 
 SYMBOLIC = 1 << 16
 """What a symbolic extent is taken for."""

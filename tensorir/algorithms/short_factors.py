@@ -101,7 +101,7 @@ def _is_product(found: Reduction, factors: Sequence[_Factor]) -> bool:
     places = [[*load.indices] for load in read if isinstance(load, Load)]
     plain = [{n for n in at if isinstance(n, Var)} for at in places]
     terms = plain[0] & plain[1] & set(found.reduced)
-    for at in places:
+    for at in places if terms else ():  # a single number has no dimensions
         if at[-1] not in terms and not all(isinstance(n, (Var, Const)) for n in at):
             return False
         used = frozenset[Var]().union(*map(variables, at))

@@ -10,7 +10,7 @@ from typing import Any
 from schedule.analysis.numerics import numerics_class
 from schedule.analysis.uses import own_store
 from schedule.errors import ScheduleError
-from schedule.library.contraction.axes import Access, Contraction
+from schedule.library.contraction.axes import Contraction
 from schedule.library.contraction.find import find_again
 from schedule.library.contraction.nest import make_nest
 from schedule.library.contraction.plan import NestPlan
@@ -102,13 +102,9 @@ class Move:
 
 def _forms(c: Contraction) -> object:
     """What a nest is made by: axes, and how far each moves what is read and written."""
-
-    def strides(access: Access) -> tuple[int | None, ...]:
-        return access.strides
-
     return (
         [(axis.reduce, axis.extent) for axis in c.axes], c.written,
-        sorted(map(repr, map(strides, c.operands))), c.sums.strides, c.result.strides,
+        sorted(repr(o.strides) for o in c.operands), c.sums.strides, c.result.strides,
     )  # fmt: skip
 
 
