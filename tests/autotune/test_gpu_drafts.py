@@ -15,6 +15,9 @@ from autotune.rules import choose
 from autotune.rules.gpu.draft import quickest
 from autotune.rules.gpu.move import MovePlan
 from autotune.rules.gpu.product import ProductPlan
+from autotune.rules.gpu.sums.scattered import scattered_plans
+from autotune.rules.group import Group
+from schedule import Schedule
 from tensorir import Gpu, PrimFunc, Target, TensorIRError, ops, te
 
 GPU = Gpu(Target.parse("cuda -arch=sm_90a"))
@@ -122,6 +125,53 @@ def test_points_that_are_not_made_take_no_less(
             times.append(plan.cycles({plan.key(key): value for key, value in point.items()}))
             assert bound <= 1.01 * times[-1], point
     assert chosen <= plan.close * min(times)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("kind", ["float32", "float64", "int32"])
+@pytest.mark.parametrize(
+    ("terms", "elements", "columns"),
+    [
+        (1 << 20, 256, 0), ((1 << 18) + 1, 1000, 0), (5000, 50257, 0), (1 << 16, 30, 3),
+        (1 << 14, 1000, 512), (3000, 97, 33), (4096, 20000, 64), (300, 40, 8),
+    ],
+)  # fmt: skip
+def test_points_of_scattered_sums_that_are_not_made_take_no_less(
+    terms: int, elements: int, columns: int, kind: str
+) -> None:
+    """Whether all elements or a range of them, whether lanes have terms or results side by side."""
+    base = Schedule(scattered(terms, elements, columns, kind))
+    for plan in scattered_plans(base, Group("h"), GPU):
+        assert isinstance(plan, MovePlan)
+        chosen = plan.cycles(plan.default())
+        drafted = dict(zip(map(str, plan.likely), plan.bounds))
+        for point in (*plan.likely, *plan.otherwise):
+            time = plan.cycles({plan.key(key): value for key, value in point.items()})
+            assert drafted.get(str(point), 0.0) <= 1.01 * time, point
+            assert chosen <= 1.02 * time, point
+
+
+def scattered(terms: int, elements: int, columns: int, kind: str) -> PrimFunc:
+    """Terms, each for an element that data tell; rows of terms where there are columns."""
+    at = te.placeholder((terms,), "int32", name="at")
+    x = te.placeholder((terms, columns) if columns else (terms,), kind, name="x")
+    k = te.reduce_axis(terms, name="k")
+
+    def element(i: te.Var, *j: te.Var) -> te.Expr:
+        return te.sum(te.if_then_else(at[k] == i, x[(k, *j)], 0), axis=k)
+
+    shape = (elements, columns) if columns else (elements,)
+    return te.create_prim_func([at, x, te.compute(shape, element, name="h")], name="f")
+
+
+def test_of_scattered_sums_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, make = list[Any](), MovePlan._make
+    monkeypatch.setattr(
+        MovePlan, "_make", lambda plan, sch, point: (made.append(point), make(plan, sch, point))
+    )
+    for terms, elements, columns in [(1 << 24, 256, 0), (1 << 14, 1000, 512)]:
+        choose(scattered(terms, elements, columns, "float32"), GPU, None)
+    assert len(made) == 2
 
 
 def test_of_boxes_few_are_made(monkeypatch: pytest.MonkeyPatch) -> None:

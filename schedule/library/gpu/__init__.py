@@ -17,7 +17,14 @@ from schedule.library.gpu.realigned import realigned
 from schedule.library.gpu.recurrences import recurrence
 from schedule.library.gpu.same_rows import same_rows
 from schedule.library.gpu.scans import scan, states_in_rows
-from schedule.library.gpu.scattered import COLUMNS, chosen_by_data, columns_of, scattered
+from schedule.library.gpu.scattered import (
+    COLUMNS,
+    COMBINING,
+    chosen_by_data,
+    columns_of,
+    scattered,
+    terms_at_once,
+)
 from schedule.library.gpu.staged import StagedTile, staged_results
 from schedule.library.gpu.steps import in_memory, turned_reads
 from schedule.library.gpu.tile_plan import Cut, TilePlan
@@ -28,6 +35,7 @@ from schedule.library.gpu.windows import shared_reads, windows
 
 __all__ = [
     "COLUMNS",
+    "COMBINING",
     "Cut",
     "OnlineRows",
     "Rows",
@@ -61,6 +69,7 @@ __all__ = [
     "short_rows",
     "staged_results",
     "states_in_rows",
+    "terms_at_once",
     "tile_pitches",
     "transpose",
     "turned_reads",

@@ -31,6 +31,9 @@ from tensorir import Block, Buffer, Expr, Gpu, Load, Var, checked, int_value, va
 COLUMNS = Gpu.warp
 """Results side by side for one term from which on lanes have these, and not terms."""
 
+COMBINING = 8
+"""Warps of a block that adds up what parts have."""
+
 
 @checked
 def scattered(
@@ -67,7 +70,7 @@ def scattered(
         near, wide = _near(node, chosen), columns_of(node) >= COLUMNS
         _, along = reduction_of(sch, block)
         along = loops_in_memory(sch, block, along)
-        lanes = min([vector_of(b) for b in _along(node)], default=1) if len(along) == 1 else 1
+        lanes = terms_at_once(node) if len(along) == 1 else 1
         term = sch.fuse(*along) if len(along) > 1 else along[0]
         threads = warps if wide else Gpu.warp * warps
         part, _, own, _ = sch.split(term, [parts, None, threads, lanes])
@@ -76,7 +79,7 @@ def scattered(
         if len(chosen) == 1 and not _has_all(node, chosen[0], elements):
             _in_ranges(sch, mine, chosen[0], elements)
         loop = _kernel(sch, made, mine, chosen, near, wide, warps, elements)
-        columns(sch, block, warps=8, epilogue=epilogue)
+        columns(sch, block, warps=COMBINING, epilogue=epilogue)
         return loop
 
 
@@ -89,6 +92,12 @@ def columns_of(node: Block) -> int:
     """Results side by side in memory that one term is for; 1 where there is one."""
     near = _near(node, ())
     return next((int_value(it.extent) or COLUMNS for it in node.iters if it.var.name == near), 1)
+
+
+def terms_at_once(node: Block) -> int:
+    """Terms in a row that a thread asks for with one access to what has them side by side, if they
+    are of one loop."""
+    return min([vector_of(buffer) for buffer in _along(node)], default=1)
 
 
 def _has_all(node: Block, chosen: str, elements: int) -> bool:

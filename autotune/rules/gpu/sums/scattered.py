@@ -4,9 +4,10 @@ with sums of their own, where that takes less time than asking each element for 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import prod
+from math import ceil, prod
 from typing import Any
 
+from autotune.rules.gpu.draft import WARP_WAITS, Draft, moved, quickest
 from autotune.rules.gpu.move import MovePlan
 from autotune.rules.gpu.product import product_plans
 from autotune.rules.gpu.sums.reductions import reduction_plans
@@ -33,14 +34,19 @@ def scattered_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
     chosen = library.gpu.chosen_by_data(block) if block.is_reduction else ()
     if not chosen:
         return []
-    points = list(_points(block, chosen, gpu))
-    if not points:
+    drafted = list(_points(block, chosen, gpu, moved(sch, group.blocks)))
+    if not drafted:
         return []
+    points = [point for point, _ in drafted]
+    likely, left, bounds = quickest(points, [draft for _, draft in drafted], gpu)
     options = {"elements": tuple(sorted({point["elements"] for point in points}))}
     options |= {"warps": WARPS, "parts": PARTS}
     floats = any(dtype.is_float(buffer.dtype) for buffer in written(block))
     numerics = "reassociated" if floats else "bitwise"
-    plan = MovePlan("scattered", group, gpu, sch.copy(), _scattered, options, points, numerics)
+    plan = MovePlan(
+        "scattered", group, gpu, sch.copy(), _scattered, options, likely, numerics,
+        otherwise=left, bounds=bounds,
+    )  # fmt: skip
     return [plan] if plan.works and _takes_less(plan, block) else []
 
 
@@ -60,17 +66,21 @@ def _takes_less(plan: MovePlan, block: Block) -> bool:
     return False
 
 
-def _points(block: Block, chosen: tuple[str, ...], gpu: Gpu) -> Iterator[Mapping[str, Any]]:
-    """Blocks that fill shared memory, or hold all elements, with warps for each of these."""
+def _points(
+    block: Block, chosen: tuple[str, ...], gpu: Gpu, bytes_moved: int
+) -> Iterator[tuple[Mapping[str, Any], Draft]]:
+    """Blocks that fill shared memory, or hold all elements, with warps for each of these, and their
+    drafts."""
     near = library.gpu.columns_of(block)
     wide = near >= library.gpu.COLUMNS
     extents = {it.var.name: size(it.extent) for it in block.spatial}
     among = prod(extents[name] for name in chosen)
     own = sum(dtype.itemsize(buffer.dtype) for buffer in written(block))
-    rest = prod(extents.values()) // (among * (1 if wide else near))
+    beside = 1 if wide else near  # sums of a thread for each element
+    rest = prod(extents.values()) // (among * beside)
     terms = instances(block, IterKind.REDUCE)
     for warps in LIKELY:
-        sums = own * warps * Gpu.warp * (1 if wide else near)  # bytes for each element
+        sums = own * warps * Gpu.warp * beside  # bytes for each element
         elements, fits = among, gpu.shared_most // sums
         if fits < among:
             if len(chosen) > 1 or fits < warps:
@@ -83,7 +93,47 @@ def _points(block: Block, chosen: tuple[str, ...], gpu: Gpu) -> Iterator[Mapping
         wanted = at_once * gpu.multiprocessors / (there * ranges)
         most = terms / (STEPS * (warps if wide else warps * Gpu.warp))
         parts = max([n for n in PARTS if n <= min(wanted, most)], default=PARTS[0])
-        yield {"warps": warps, "elements": elements, "parts": parts}
+        point = {"warps": warps, "elements": elements, "parts": parts}
+        draft = _draft(
+            block, bytes_moved, ranges=ranges, there=there, sums=elements * beside, parts=parts,
+            warps=warps,
+        )  # fmt: skip
+        yield point, draft
+
+
+def _draft(
+    block: Block, bytes_moved: int, *, ranges: int, there: int, sums: int, parts: int, warps: int
+) -> Draft:
+    """What both kernels ask for at least: so many ranges of elements pass over all terms, `there`
+    blocks of threads of each for what else results have, with so many sums of each thread."""
+    from autotune.gpu.waits import UNROLLED
+    from autotune.gpu.work import Work
+
+    wide = library.gpu.columns_of(block) >= library.gpu.COLUMNS
+    own = sum(dtype.itemsize(buffer.dtype) for buffer in written(block))
+    results, terms = (instances(block, kind) for kind in (IterKind.SPATIAL, IterKind.REDUCE))
+    stored, read = parts * results * own, max(0, bytes_moved - results * own)
+    share = warps if wide else warps * Gpu.warp  # threads that share terms
+    lanes = library.gpu.terms_at_once(block) if len(block.reduced) == 1 else 1
+    steps = terms / (parts * share * lanes)
+    added = sums / warps  # results of a warp, each the sum of what threads have
+    again = 2 * warps if wide else 1  # sectors that a warp reads and writes as often
+    touched = ranges * there * terms / (1 if wide else Gpu.warp)
+    kept = parts * warps * results / (Gpu.warp if wide else 1)
+    first = Work(
+        parts * ranges * there, warps * Gpu.warp, bytes=bytes_moved + stored,
+        shared=own * sums * warps * Gpu.warp,
+        sectors=(ranges * read + again * stored) / Gpu.sector_bytes,
+        wavefronts=2 * (touched + kept),
+        rounds=(steps + added if wide else steps) / UNROLLED,
+        waits=1 if wide else 1 + WARP_WAITS * added,
+    )  # fmt: skip
+    combining = library.gpu.COMBINING
+    second = Work(
+        ceil(results / Gpu.warp), combining * Gpu.warp, bytes=stored,
+        rounds=ceil(parts / (combining * UNROLLED)), waits=1,
+    )  # fmt: skip
+    return first, second
 
 
 def _scattered(sch: Schedule, group: Group, warps: int, elements: int, parts: int) -> None:
