@@ -7,7 +7,6 @@ import importlib.util
 import inspect
 import shlex
 import sys
-import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from autotune.database.conditions import COLD, WARM, Conditions
 from autotune.database.database import Database
 from autotune.database.miss import Miss
 from autotune.database.records import Record, Workload
+from autotune.errors import line_in
 from autotune.examples import EXAMPLES, make_example, no_size, sizes_of
 from autotune.knobs.space import ScheduleFunction
 from autotune.machine.machine import this_machine
@@ -290,20 +290,18 @@ def _loaded(file: Path) -> ModuleType:
     sys.path.insert(0, str(file.parent.resolve()))
     try:
         spec.loader.exec_module(module)
-    except TensorIRError:
-        raise
     except Exception as error:
-        raise WrongUse(f"{file} cannot be loaded: {_where(error, file)}") from error
+        raise WrongUse(f"{file} cannot be loaded{_told(file, error)}") from error
     finally:
         sys.path.remove(str(file.parent.resolve()))
     return module
 
 
-def _where(error: Exception, file: Path) -> str:
-    """The error with the last line of `file` that led to it."""
-    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(file)]
-    place = f"line {lines[-1]}: " if lines else ""
-    return f"{place}{type(error).__name__}: {error}"
+def _told(file: Path, error: Exception) -> str:
+    """What a file of the user's was doing when it failed: ", line 4: ValueError: no"."""
+    line = line_in(file, error)
+    kind = "" if isinstance(error, TensorIRError) else f"{type(error).__name__}: "
+    return f"{line and f', {line}'}: {kind}{error}"
 
 
 def _candidates(module: ModuleType) -> list[str]:
@@ -339,7 +337,6 @@ def _made(
     maker: Any, label: str, sizes: Mapping[str, int], scheduled: bool
 ) -> tuple[PrimFunc, dict[str, int]]:
     taken: dict[str, int] = {}
-    made = maker
     if callable(maker):
         why = no_size(maker)
         if why:
@@ -353,14 +350,13 @@ def _made(
             example = " ".join(f"{name}=128" for name in missing)
             raise WrongUse(f"{label} needs sizes: --shape {example}")
         taken = {name: value for name, value in sizes.items() if name in known}
-        try:
-            made = maker(**taken)
-        except TensorIRError:
-            raise
-        except Exception as error:
-            raise WrongUse(f"{label} failed: {type(error).__name__}: {error}") from error
-    if isinstance(made, (list, tuple)):
-        made = te.create_prim_func(list(made), name=label.rpartition(":")[2])
+    file, _, name = label.rpartition(":")
+    try:
+        made = maker(**taken) if callable(maker) else maker
+        if isinstance(made, (list, tuple)):
+            made = te.create_prim_func(list(made), name=name)
+    except Exception as error:
+        raise WrongUse(f"{label} failed{_told(Path(file), error)}") from error
     if scheduled and isinstance(made, Schedule):
         made = made.func
     if not isinstance(made, PrimFunc):

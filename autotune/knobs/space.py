@@ -10,9 +10,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from autotune.choices import Categorical, Choice
+from autotune.errors import line_in
 from autotune.knobs.identity import identity_of
 from autotune.knobs.knobs import Knobs, Strayed, shown
 from autotune.space import Candidate, Decisions, Sketch, Space
@@ -42,15 +44,29 @@ class KnobError(Refusal):
     these values, and counts the `reason`, which is without them.
     """
 
-    def __init__(self, name: str, values: Mapping[str, Any], error: Exception) -> None:
+    def __init__(
+        self, function: ScheduleFunction, values: Mapping[str, Any], error: Exception
+    ) -> None:
         ours = isinstance(error, TensorIRError)
         kind = "" if ours else f"{type(error).__name__}: "
         first = getattr(error, "headline", None) or str(error)
         super().__init__(f"{kind}{first}".partition("\n")[0])
-        self._text = f"schedule function {name!r} failed with {shown(values)}: {kind}{error}"
+        name = f"schedule function {_name(function)!r}"
+        self._text = f"{_place(function, error)}{name} failed with {shown(values)}: {kind}{error}"
 
     def __str__(self) -> str:
         return self._text
+
+
+def _name(function: ScheduleFunction) -> str:
+    return str(getattr(function, "__name__", "schedule"))
+
+
+def _place(function: ScheduleFunction, error: Exception) -> str:
+    """The line of the function's file that failed, as "line 7 of kernels.py: "."""
+    file = getattr(getattr(function, "__code__", None), "co_filename", "")
+    line = line_in(file, error)
+    return line and f"{line} of {Path(file).name}: "
 
 
 @dataclass(frozen=True)
@@ -122,7 +138,7 @@ class _Explorer:
 
     def __init__(self, func: PrimFunc, function: ScheduleFunction) -> None:
         self._function = function
-        self._name = str(getattr(function, "__name__", "schedule"))
+        self._name = _name(function)
         self._identity = f"{self._name}@{identity_of(function)}"
         self._start = Schedule(func)
         self._start.remember_steps()
@@ -132,7 +148,7 @@ class _Explorer:
     def space(self) -> OwnSpace:
         for run in self._runs():
             if run.error is not None:
-                self._refusals.append(str(KnobError(self._name, run.knobs.used, run.error)))
+                self._refusals.append(str(KnobError(self._function, run.knobs.used, run.error)))
                 continue
             self._found.setdefault(frozenset(run.knobs.asked.values()), []).append(run)
         if not self._found:
@@ -191,7 +207,7 @@ class _Explorer:
         except Strayed as error:
             raise TensorIRError(f"{self._name!r}: {error}: {REMEDY}") from error
         except Exception as error:
-            raise KnobError(self._name, knobs.used, error) from error
+            raise KnobError(self._function, knobs.used, error) from error
         return Run(knobs)
 
     def _branch(self, at: int, runs: list[Run]) -> Branch:
@@ -208,7 +224,7 @@ class _Explorer:
                 if knobs.asked != first.asked:
                     raise Strayed(f"the function asks for other knobs now; {REMEDY}")
             except Exception as error:
-                raise KnobError(self._name, decisions, error) from error
+                raise KnobError(self._function, decisions, error) from error
             return made
 
         def feasible(decisions: Decisions) -> bool:

@@ -45,9 +45,10 @@ def build_source(
     source: str, definition: str, target: str, constants: Mapping[str, Any] | None = None
 ) -> Any:
     """The kernel of a source text that `build` made, in another process, from a schedule of the
-    program `definition`. Nothing is lowered again, and the compiled object is in the cache.
+    program `definition`. The compiled object is in the cache.
 
-    With `constants`, `definition` is the scheduled program: it tells which part runs ahead.
+    With `constants`, and for GPUs, `definition` is the scheduled program: it tells which part runs
+    ahead, and what is launched with how many threads. For processors nothing is lowered again.
     """
     if constants:
         return backends.build_source(parse(definition), source, target, constants=constants)

@@ -214,13 +214,13 @@ class Job:
     def _make(self, text: str, source: str | None, schedule: Schedule | None) -> Any:
         if schedule is not None and self._build_schedule is not None:
             return self._build_schedule(schedule, self.target, self._constants or None)
-        if self._constants:  # the scheduled program tells what is prepared
-            if source is None or self._build_source is None:
-                return self._build_text(text, self.target, constants=self._constants)
-            return self._build_source(source, text, self.target, constants=self._constants)
+        known: dict[str, Any] = {"constants": self._constants} if self._constants else {}
         if source is None or self._build_source is None:
-            return self._build_text(text, self.target)
-        return self._build_source(source, self.definition, self.target)
+            return self._build_text(text, self.target, **known)
+        # What is prepared from constants, and launched on a GPU, the scheduled program tells.
+        scheduled = bool(known) or Target.parse(self.target).on_gpu
+        program = text if scheduled else self.definition
+        return self._build_source(source, program, self.target, **known)
 
     def _known(self, constants: Mapping[str, Sequence[int]]) -> dict[str, Any]:
         """The arrays of the constants; their shapes in a worker that only builds."""

@@ -12,7 +12,8 @@ from autotune.database.ranking import outcome
 from autotune.report import facts
 from autotune.report.figures import as_svg, figures
 from autotune.report.style import PAGE
-from autotune.report.summary import Report, headline
+from autotune.report.summary import Report
+from autotune.tuning.failures import headline
 
 ALT = {
     "search": "time of each trial in the order they were made, with the best so far",

@@ -19,6 +19,7 @@ from autotune.database.rows import conditions_key
 from autotune.phases import in_words
 from autotune.rules import choose
 from autotune.space import Candidate
+from autotune.tuning.failures import headline
 from autotune.tuning.repeats import noise_ceiling
 from autotune.tuning.replay import candidate_of
 from backends import resolve
@@ -163,14 +164,6 @@ def status_text(statuses: Mapping[str, int]) -> str:
     """ "12 ok, 1 crash": successes first."""
     ordered = sorted(statuses.items(), key=lambda item: (item[0] != "ok", -item[1], item[0]))
     return ", ".join(f"{number} {status}" for status, number in ordered)
-
-
-def headline(error: str) -> str:
-    """The line of an error that says most: its first, or the last one of a traceback."""
-    lines = [line for line in error.splitlines() if line.strip()]
-    if not lines:
-        return ""
-    return (lines[-1] if lines[0].startswith("Traceback") else lines[0]).strip()
 
 
 def _best_so_far(trials: Iterable[Record]) -> Iterable[float]:

@@ -9,6 +9,9 @@ from autotune.database.records import Record
 
 LONGEST = 200
 
+IN_STACK = '  File "'
+"""How the lines of a traceback begin that name a place."""
+
 
 def describe_failures(records: Iterable[Record]) -> str:
     """How many trials ended in each way that is a failure, with the reason of the first of each:
@@ -22,8 +25,16 @@ def describe_failures(records: Iterable[Record]) -> str:
     return "; ".join(f"{n} {status} ({reasons[status]})" for status, n in sorted(counts.items()))
 
 
+def headline(error: str) -> str:
+    """The line of an error that says most: the first of the message, after the stack of a traceback
+    where there is one, whose head may have been cut off. "" for no error."""
+    lines = [line for line in error.splitlines() if line.strip()]
+    stack = [n for n, line in enumerate(lines) if line.startswith(IN_STACK)]
+    rest = lines[stack[-1] + 1 :] if stack else lines
+    message = [line for line in rest if not stack or not line.startswith(" ")]
+    return next(iter([*message, *lines[-1:]]), "").strip()
+
+
 def _reason(record: Record) -> str:
-    """The line that says most: the last of a traceback, the first of other texts."""
-    lines = record.error.strip().splitlines() or ["no reason is known"]
-    line = lines[-1] if lines[0].startswith("Traceback") else lines[0]
+    line = headline(record.error) or "no reason is known"
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."

@@ -339,10 +339,33 @@ def test_wrong_programs_are_refused(file, capsys):
     assert "unknown target kind 'foo'" in refused(capsys, "tune", "matmul", "--target", "foo")
 
 
-def test_a_file_that_does_not_load(tmp_path, capsys):
+MISTAKES = {
+    "x = 1\ny = nothing\n": "cannot be loaded, line 2: NameError: name 'nothing'",
+    "import json\n\nimport nowhere\n": "cannot be loaded, line 3: ModuleNotFoundError",
+    "def f(:\n": "cannot be loaded: SyntaxError: invalid syntax (bad.py, line 1)",
+    "from tensorir import te\nA = te.placeholder((-1,))\n": "cannot be loaded, line 2: ",
+    "def f(n=1):\n    return g(n)\n\ndef g(n):\n    return n // 0\n": (
+        "bad.py:f failed, line 5: ZeroDivisionError"
+    ),
+    "from tensorir import te\n\ndef f(n=4):\n    A = te.placeholder((n,), name='A')\n"
+    "    B = te.compute((n,), lambda i: A[i] + B, name='B')\n    return [A, B]\n": (
+        "bad.py:f failed, line 5: NameError"
+    ),
+    "from tensorir import te\n\ndef f(n=4):\n    A = te.placeholder((n,), name='A')\n"
+    "    B = te.compute((n,), lambda i: A[i + 1], name='B')\n"
+    "    return te.create_prim_func([A, B])\n": "bad.py:f failed, line 5: tensor 'B' can read",
+    "from tensorir import te\n\ndef f(n=4):\n    A = te.placeholder((n,), name='A')\n"
+    "    return [A, te.compute((n,), lambda i: A[i], name='B'), 3]\n": "bad.py:f failed: ",
+}
+
+
+@pytest.mark.parametrize("text", MISTAKES, ids=range(len(MISTAKES)))
+@pytest.mark.parametrize("relative", [True, False])
+def test_a_mistake_in_a_file_is_told_with_its_line(text, relative, tmp_path, monkeypatch, capsys):
     path = tmp_path / "bad.py"
-    path.write_text("x = 1\ny = nothing\n")
-    assert "line 2: NameError" in refused(capsys, "tune", str(path))
+    path.write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert MISTAKES[text] in refused(capsys, "tune", "bad.py" if relative else str(path))
 
 
 def test_programs_of_a_file(file, tmp_path, capsys):

@@ -32,7 +32,7 @@ def test_each_kind_has_its_number_and_its_first_reason():
             record("pruned", "slower than 1 s"),
             record("crash", "in phase 'check', the process died of SIGSEGV"),
             record("wrong_result", "another"),
-            record("error", "Traceback (most recent call last):\n  File x\nValueError: no"),
+            record("error", 'Traceback (most recent):\n  File "x", line 1\nValueError: no'),
             record("build_timeout"),
             record("build_error", "x" * 1000),
         ]

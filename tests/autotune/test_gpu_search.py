@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from autotune import Database, tune
+from autotune import Database, default_schedule, tune
 from autotune.database.conditions import Conditions
 from autotune.gpu.count import works_of
 from autotune.gpu.features import FEATURES, draft
@@ -15,6 +16,7 @@ from autotune.gpu.work import Work, architecture_of, cycles
 from autotune.measure.scoring import wanted_features
 from autotune.rules import make_space
 from autotune.space import Infeasible
+from backends import build
 from benchmarks.tuner.workloads import matmul, softmax
 from schedule import Refusal
 from tensorir import Target, TensorIRError, device_of
@@ -75,3 +77,15 @@ def test_a_search_for_a_gpu_finds_its_own_trials(cache):
             matmul(16), "cuda-emulator", trials=2, database=db, settings=BRIEF, progress=False
         )
         assert (again.measured, again.record) == (0, found.record)
+
+
+@pytest.mark.parametrize("builders", [1, 2])
+def test_candidates_are_launched_as_their_schedules_say(builders, cache):
+    """With their own blocks, threads and shared memory, and not with those of the definition."""
+    func = matmul(96)
+    own = build(default_schedule(func, "cuda-emulator"), "cuda-emulator").source
+    assert "TI_ARENA" in own  # shared memory, which the definition has none of
+    with Database(":memory:") as db:
+        settings = replace(BRIEF, build_jobs=builders)  # two build in workers that run nothing
+        tune(func, "cuda-emulator", trials=3, database=db, settings=settings, progress=False)
+        assert {record.status for record in db.records()} == {"ok"}

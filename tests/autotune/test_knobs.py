@@ -330,6 +330,10 @@ def test_the_command_line_takes_a_schedule_function(tmp_path, capsys):
     said = capsys.readouterr().err
     assert "tiled makes no program: its parameter 'sch' is no size: it is asked for 'split'" in said
     assert "--knobs" in said
+    file.write_text(FILE.replace("    sch.split", "    sch.parallel(1)\n    sch.split"))
+    assert main([*words, "--knobs", "tiled"]) == 1
+    said = capsys.readouterr().err
+    assert "line 9 of kernels.py: schedule function 'tiled' failed with no knobs: parallel" in said
 
 
 def test_functions_whose_parameters_are_sizes():

@@ -94,7 +94,9 @@ def test_places_keep_machines_apart(records):
     [
         ("", ""),
         ("one\ntwo", "one"),
-        ("Traceback (most recent call last):\n  File x\nValueError: no\n", "ValueError: no"),
+        ('Traceback (most recent):\n  File "x", line 1\nValueError: no\n', "ValueError: no"),
+        ('call last):\n  File "x", line 1\n    f()\n    ^^^\nE: a\n  more\n', "E: a"),
+        ('  File "x", line 1\nE: a\n\nDuring:\n\n  File "y", line 1\nF: b\nmore', "F: b"),
     ],
 )
 def test_headline(text, line):
