@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule, explain, search_space
+from autotune.gpu.count import works_of
 from backends import build
 from schedule import Schedule, ScheduleError, library
-from tensorir import reference, te
+from tensorir import Gpu, Target, reference, te
 from tests.autotune.test_rules_scattered import PROGRAMS, counted, drawn, taken
 
 TARGET = "cuda -arch=sm_90a"
+DEVICE = Gpu(Target.parse(TARGET))
 CHECKED = "cuda-emulator -arch=sm_90a -check=races,bounds,counts"
 
 
@@ -29,14 +31,14 @@ def batched(n=5, terms=300, bins=40):
 MOVED = {**PROGRAMS, "batched": batched, "aligned": lambda: taken("int32", 97, "float32", n=3000)}
 
 
-@pytest.mark.parametrize("elements", [40, 1000])
+@pytest.mark.parametrize(("elements", "ahead"), [(40, 1), (1000, 1), (40, 4), (1000, 16)])
 @pytest.mark.parametrize("name", MOVED)
-def test_each_term_is_added_once(name, elements, cache):
+def test_each_term_is_added_once(name, elements, ahead, cache):
     """Whatever blocks have: all elements, or a range of them that ends within the last one."""
     func, ends = MOVED[name](), "shares" if name in ("histogram", "image") else None
     sch = Schedule(func)
     few = 40 if name == "long rows" else elements  # of which a block has room for as many
-    library.gpu.scattered(sch, "h", parts=3, warps=2, elements=few, epilogue=ends)
+    library.gpu.scattered(sch, "h", parts=3, warps=2, elements=few, ahead=ahead, epilogue=ends)
     inputs, kernel = drawn(func), build(sch, CHECKED, cache=cache)
     found = kernel(*inputs)
     np.testing.assert_allclose(found, reference(func, *inputs)[0], rtol=1e-5, atol=1e-6)
@@ -74,6 +76,29 @@ def test_defaults(name):
     assert found.seconds < np.prod(asked) * func.params[0].const_shape[0] * 2 / card / 2
     assert not any(kernel.spills for kernel in found.kernels)
     assert all(kernel.conflicts < 1.2 for kernel in found.kernels)
+
+
+def segments(terms: int, among: int, columns: tuple[int, ...], kind="float32", numbers="int32"):
+    """Sums of rows by a number that each of them has."""
+    x, of = te.placeholder((terms, *columns), kind, name="x"), te.placeholder((terms,), numbers)
+    k = te.reduce_axis(terms, name="k")
+    made = lambda i, *c: te.sum(x[(k, *c)], axis=k, where=of[k] == i)  # noqa: E731
+    return te.create_prim_func([x, of, te.compute((among, *columns), made, name="h")])
+
+
+@pytest.mark.parametrize(
+    ("terms", "among", "columns", "kind"),
+    [(100001, 1001, (65,), "float32"), (16384, 1000, (512,), "float32"),
+     (16384, 1000, (16, 32), "float32"), (30000, 77, (129,), "float64"),
+     (65536, 500, (96,), "int32")],
+)  # fmt: skip
+def test_long_rows_are_read_ahead(terms, among, columns, kind):
+    """A warp that asked for the row of one term after the other waited 4 to 6 times as long as
+    anything else takes."""
+    func = segments(terms, among, columns, kind)
+    works = works_of(default_schedule(func, TARGET).func, DEVICE)
+    limits = max((work.cycles_by_limit(DEVICE) for work in works), key=lambda x: max(x.values()))
+    assert limits.pop("latency") <= 1.5 * max(limits.values())
 
 
 def test_few_elements_of_few_terms_are_asked():

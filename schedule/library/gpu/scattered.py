@@ -43,6 +43,7 @@ def scattered(
     parts: int = 128,
     warps: int = 4,
     elements: int = 256,
+    ahead: int = 1,
     epilogue: str | None = None,
 ) -> LoopRef:
     """Schedule h[b] = the sum, or another reduction, of the terms that data say are for b.
@@ -55,6 +56,8 @@ def scattered(
     parts     into which the terms are divided, two at least
     warps     of a block of threads
     elements  of those that data choose among, of one block: others pass over a term
+    ahead     terms that warps read together before they add them, whoever they are for; 1 reads
+              those of its own elements, one after the other
     epilogue  an elementwise block that alone reads `block`, to be computed with it
 
     Returns the loop over parts, bound to blocks of threads.
@@ -62,8 +65,8 @@ def scattered(
     """
     with all_or_nothing(sch, f"gpu.scattered({str(block)!r})"):
         node = sch.state.block(block)
-        counts = f"{parts} parts, {warps} warps, {elements} elements"
-        require(parts > 1 and warps > 0 and elements > 0, block, f"{counts} are too few")
+        counts = f"{parts} parts, {warps} warps, {elements} elements, {ahead} terms"
+        require(parts > 1 and min(warps, elements, ahead) > 0, block, f"{counts} are too few")
         require(node.is_reduction, block, f"block {block!r} is no reduction")
         chosen = chosen_by_data(node)
         require(bool(chosen), block, f"no data tell which elements block {block!r} adds to")
@@ -71,6 +74,7 @@ def scattered(
         _, along = reduction_of(sch, block)
         along = loops_in_memory(sch, block, along)
         lanes = terms_at_once(node) if len(along) == 1 else 1
+        lanes = ahead if wide else lanes
         term = sch.fuse(*along) if len(along) > 1 else along[0]
         threads = warps if wide else Gpu.warp * warps
         part, _, own, _ = sch.split(term, [parts, None, threads, lanes])
@@ -78,7 +82,7 @@ def scattered(
         mine = sch.rfactor(made, own, 0 if wide else -1)
         if len(chosen) == 1 and not _has_all(node, chosen[0], elements):
             _in_ranges(sch, mine, chosen[0], elements)
-        loop = _kernel(sch, made, mine, chosen, near, wide, warps, elements)
+        loop = _kernel(sch, made, mine, chosen, near, wide, warps, elements, ahead > 1)
         columns(sch, block, warps=COMBINING, epilogue=epilogue)
         return loop
 
@@ -133,7 +137,7 @@ def _cut(places: Sequence[Expr], var: Var, size: int) -> str:
 
 def _kernel(
     sch: Schedule, parts: str, own: str, chosen: Sequence[str], near: str, wide: bool, warps: int,
-    elements: int,
+    elements: int, ahead: bool,
 ) -> LoopRef:  # fmt: skip
     """The kernel of parts: sums of threads, cleared, added to and combined in shared memory."""
     node, by = sch.state.block(parts), _loops(sch, parts)
@@ -152,7 +156,7 @@ def _kernel(
     sch.reorder(*grid, *inner, *lane, by[thread])
     grid = fuse_for_blocks(sch, grid)
     sch.compute_at(own, grid[-1])
-    mine = _add(sch, own, thread, grid[-1], near if wide else "")
+    mine = _add(sch, own, thread, grid[-1], near if wide else "", ahead)
     each, few = sch.split(sch.fuse(*inner) if len(inner) > 1 else inner[0], [None, warps])
     if wide:
         sch.reorder(each, few, *lane, by[thread])
@@ -163,9 +167,12 @@ def _kernel(
     return bind_kernel(sch, grid, {"warp": [warp, few], "lane": [first, shared]})
 
 
-def _add(sch: Schedule, own: str, thread: str, grid: LoopRef, lane: str) -> list[LoopRef]:
+def _add(
+    sch: Schedule, own: str, thread: str, grid: LoopRef, lane: str, ahead: bool
+) -> list[LoopRef]:
     """The sums of threads inside of a loop over blocks: returns the loops over the threads that
-    share terms, and over results side by side."""
+    share terms, and over results side by side. Terms are read `ahead` of what data say of them, or
+    those that are for a block."""
     node, by = sch.state.block(own), _loops(sch, own, grid)
     gone = [by[place.it.var.name] for place in places(node, Updates(node))]
     terms = [by[it.var.name] for it in node.reduced if it.var.name in by]
@@ -176,13 +183,16 @@ def _add(sch: Schedule, own: str, thread: str, grid: LoopRef, lane: str) -> list
     data = {load.buffer for place in places(node, Updates(node)) for load in _loads(place.value)}
     sch.scatter(own)
     for buffer in dict.fromkeys(a.buffer for a in accesses(node) if not a.is_write):
-        if buffer not in read_by_others(node) or (lane and buffer not in data):
+        if buffer not in read_by_others(node) or (
+            lane and not ahead and buffer not in data
+        ):
             continue
         copy = sch.cache_read(own, buffer.name, "local")
         sch.compute_at(copy, terms[0])
         loops = sch.get_loops(copy)[sch.get_loops(copy).index(terms[0]) + 1 :]
         size = sch.state.loop(loops[-1]).const_extent if loops else None
-        if size is not None and vector_of(buffer) % size == 0:
+        near = not lane or buffer in data  # others have columns side by side
+        if near and size is not None and vector_of(buffer) % size == 0:
             sch.vectorize(loops.pop())
         write_out(sch, loops)
     write_out(sch, terms[1:])

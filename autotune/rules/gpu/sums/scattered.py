@@ -21,6 +21,9 @@ WARPS, LIKELY = (1, 2, 4, 8, 16), (2, 4, 16)
 
 PARTS = tuple(2**n for n in range(1, 13))
 
+AHEAD = (1, 4, 8, 16)
+"""Terms that are read together: nothing else is done while they are waited for."""
+
 ASKS = 2.0
 """Operations of asking an element for a term at least: comparing, and adding up."""
 
@@ -40,7 +43,7 @@ def scattered_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
     points = [point for point, _ in drafted]
     likely, left, bounds = quickest(points, [draft for _, draft in drafted], gpu)
     options = {"elements": tuple(sorted({point["elements"] for point in points}))}
-    options |= {"warps": WARPS, "parts": PARTS}
+    options |= {"warps": WARPS, "parts": PARTS, "ahead": AHEAD}
     floats = any(dtype.is_float(buffer.dtype) for buffer in written(block))
     numerics = "reassociated" if floats else "bitwise"
     plan = MovePlan(
@@ -93,17 +96,20 @@ def _points(
         wanted = at_once * gpu.multiprocessors / (there * ranges)
         most = terms / (STEPS * (warps if wide else warps * Gpu.warp))
         parts = max([n for n in PARTS if n <= min(wanted, most)], default=PARTS[0])
-        point = {"warps": warps, "elements": elements, "parts": parts}
+        each_warp = terms / (parts * warps)
+        ahead = max(n for n in AHEAD if n == 1 or (wide and n <= each_warp))
+        point = {"warps": warps, "elements": elements, "parts": parts, "ahead": ahead}
         draft = _draft(
             block, bytes_moved, ranges=ranges, there=there, sums=elements * beside, parts=parts,
-            warps=warps,
+            warps=warps, ahead=ahead,
         )  # fmt: skip
         yield point, draft
 
 
 def _draft(
-    block: Block, bytes_moved: int, *, ranges: int, there: int, sums: int, parts: int, warps: int
-) -> Draft:
+    block: Block, bytes_moved: int, *, ranges: int, there: int, sums: int, parts: int, warps: int,
+    ahead: int,
+) -> Draft:  # fmt: skip
     """What both kernels ask for at least: so many ranges of elements pass over all terms, `there`
     blocks of threads of each for what else results have, with so many sums of each thread."""
     from autotune.gpu.waits import UNROLLED
@@ -115,6 +121,7 @@ def _draft(
     stored, read = parts * results * own, max(0, bytes_moved - results * own)
     share = warps if wide else warps * Gpu.warp  # threads that share terms
     lanes = library.gpu.terms_at_once(block) if len(block.reduced) == 1 else 1
+    lanes = ahead if wide else lanes
     steps = terms / (parts * share * lanes)
     added = sums / warps  # results of a warp, each the sum of what threads have
     again = 2 * warps if wide else 1  # sectors that a warp reads and writes as often
@@ -136,9 +143,7 @@ def _draft(
     return first, second
 
 
-def _scattered(sch: Schedule, group: Group, warps: int, elements: int, parts: int) -> None:
+def _scattered(sch: Schedule, group: Group, **options: int) -> None:
     for pad in group.padding:
         sch.compute_inline(pad)
-    library.gpu.scattered(
-        sch, group.block, parts=parts, warps=warps, elements=elements, epilogue=group.epilogue
-    )
+    library.gpu.scattered(sch, group.block, epilogue=group.epilogue, **options)
