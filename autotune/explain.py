@@ -23,6 +23,7 @@ from backends import (
 )
 from schedule import Schedule
 from tensorir import (
+    Extern,
     For,
     ForKind,
     Gpu,
@@ -133,6 +134,7 @@ def explain(
         kernels.append(KernelAccount(kernel.name, grid, block, work, gpu, used, tuple(own)))
     said = "the emulator" if counts else "evaluating the code of some warps"
     notes = (*notes, f"counted by {said}", *([why] if why else []))
+    notes += _left_out(kernels, ir)
     least = least_transactions(func, numbers)
     return Explanation(func.name, how, gpu, tuple(kernels), least, notes)
 
@@ -157,6 +159,20 @@ def _assumed(ir: PrimFunc) -> tuple[str, ...]:
     example = ", ".join(f"{name!r}: 4096" for name in names)
     counts = f"{', '.join(names)} count{'s' * (len(names) == 1)} as {SYMBOLIC_SIZE}"
     return (f"{counts}: give sizes={{{example}}} (--shape {names[0]}=4096)",)
+
+
+def _left_out(kernels: Sequence[KernelAccount], ir: PrimFunc) -> tuple[str, ...]:
+    """Which kernels call functions that are text, of which nothing can be evaluated."""
+    called = {
+        kernel.name: sorted({stmt.name for stmt in walk(body) if isinstance(stmt, Extern)})
+        for kernel, body in zip(kernels, kernels_of(ir))
+    }
+    return tuple(
+        f"nothing that {', '.join(names)} does is counted, nor is it in the time of {kernel!r}: "
+        "only a GPU tells"
+        for kernel, names in called.items()
+        if names
+    )
 
 
 def _resources(func: PrimFunc, gpu: Gpu) -> tuple[dict[str, Any], str]:

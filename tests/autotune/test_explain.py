@@ -111,6 +111,16 @@ def test_the_limit_that_binds_comes_first():
     assert found.seconds == pytest.approx(2 * 4 * (1 << 28) / 4.8e12, rel=0.1)
 
 
+@pytest.mark.parametrize("make", [ops.sort, lambda x: ops.topk(x, 3)[0], lambda x: ops.argsort(x)])
+def test_what_text_does_is_said_to_be_left_out(make):
+    """A sort is a function in C of which nothing can be evaluated: 0 transactions are no counts."""
+    x = te.placeholder((4, 30), name="x")
+    func = te.create_prim_func([x, make(x)], name="program")
+    for run in (False, True):
+        assert "is counted, nor is it in the time" in str(explain(func, "cuda", run=run))
+    assert "is counted, nor" not in str(explain(PROGRAMS["softmax"], "cuda"))
+
+
 def test_opencl_has_an_estimate():
     assert "what a driver of OpenCL does" in str(explain(PROGRAMS["softmax"], "opencl"))
 
