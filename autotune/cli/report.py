@@ -42,7 +42,10 @@ TEXT = 60
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "workload", nargs="?", metavar="NAME", help="name of a function, or the head of its key"
+        "workload",
+        nargs="?",
+        metavar="NAME",
+        help="name of a function, as FILE.py:NAME too, or the head of its key",
     )
     add_database(parser)
     add_shape(parser)
@@ -89,7 +92,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def is_named(record: Record, name: str) -> bool:
-    """Whether `name` is the name of the record's workload or the head of its key."""
+    """Whether `name` is the name of the record's workload or the head of its key.
+
+    A file before the name, as other commands take it, tells nothing: records are of programs.
+    """
+    name = name.rpartition(".py:")[2] or name
     return record.workload.name == name or record.workload.key.startswith(name)
 
 

@@ -17,6 +17,10 @@ pytestmark = pytest.mark.usefixtures("any_peaks")
 
 
 def test_report_of_one_workload(stored, capsys):
+    assert main(["report", "some/kernels.py:matmul", "--database", stored]) == 0  # as of `tune`
+    assert "wrong_result" in capsys.readouterr().out
+    assert main(["report", "matmul.py:", "--database", stored]) == 1
+    capsys.readouterr()
     assert main(["report", "matmul", "--database", stored, "--limit", "3"]) == 0
     out = capsys.readouterr().out
     assert "8: 6 ok, 1 crash, 1 wrong_result" in out
