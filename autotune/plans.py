@@ -71,23 +71,19 @@ def _plans(
     shapes = list(search.tiles())
     tiles = _varied(_ranked(shapes, estimate.arithmetic(shapes)))
     streamed = not all(map(c.is_used_again, range(len(c.operands))))
-    if streamed or c.products:  # memory decides: in order, or where rows that share factors are few
-        tiles += _ranked(shapes, estimate.cycles(shapes))[:KEPT]
-    elif search.windows:  # or what is read row by row
+    if streamed or c.products or search.windows:
+        # Memory decides: in order, row by row, or where rows that share factors are few.
         by_rows = [varied(plan, order=(*plan.order[1:], plan.lane)) for plan in shapes]
         tiles += _ranked(by_rows, estimate.cycles(by_rows))[:KEPT]
     packed = [p for _, plan in tiles for p in search.panels(plan)]
-    cuts = Cuts(c, cpu, estimate)
-    one = [*(plan for _, plan in tiles), *packed]
-    cut = dict.fromkeys([plan for each in one for plan in cuts.of(each)])
+    cuts, asked = Cuts(c, cpu, estimate), with_requests(c, cpu, (*(p for _, p in tiles), *packed))
+    cut = dict.fromkeys([plan for each in asked for plan in cuts.of(each)])
     tasks = _ranked([*cut], estimate.cycles([*cut]))
-    leaders, known = _leaders(tasks), {*cut}
-    more = [p for plan in leaders for p in search.details(plan) if p not in known]
-    kept = kept_nests(c, cpu, constants, numerics == "bitwise")
-    more += grouped(c, kept, numerics == "bitwise")
-    asking = [p for p in with_requests(c, cpu, (*leaders, *more)) if p.ahead]
-    near = known.union(more) if asking else known
-    more += [plan for plan in asking if plan not in near]
+    leaders = _leaders(tasks)
+    more = [p for plan in leaders for p in search.details(plan)]
+    more += grouped(c, kept_nests(c, cpu, constants, search.bitwise), search.bitwise)
+    quiet = [varied(plan, ahead=()) for plan in (*leaders, *more) if plan.ahead]
+    more = [p for p in dict.fromkeys((*with_requests(c, cpu, more), *quiet)) if p not in cut]
     found = [*tasks, *_ranked(more, estimate.cycles(more))]
     return tuple(sorted(found, key=lambda item: item[0]))
 

@@ -187,6 +187,12 @@ class Pieces:
         slower = np.where(self.runs > 1, 1 + np.minimum(0.6, RUN / (whole * self.item)), 1.0)
         return self.runs * slower * np.where(one, 1.0, part)
 
+    def unasked(self) -> Column:
+        """The share of lines that nothing asks the second cache for ahead: the first one of each
+        short run, where there are more runs than are followed at once."""
+        short = (self.runs > FOLLOWED) & (self.run * self.item < PAGE)
+        return np.where(short, np.minimum(1.0, LINE / (self.run * self.item)), 0.0)
+
     def crowded(self) -> Column:
         """Bytes of the first and of the second cache that hold so much in each of their sets as the
         fullest of these boxes: rows at distances of large powers of two share sets."""

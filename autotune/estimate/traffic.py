@@ -42,6 +42,11 @@ DOUBLED = 3
 ADDED = 0.75
 """GAPLESS of lines from the last cache, where lanes are added up: row by row, not by columns."""
 
+SHARED = 2
+"""Times that what is read again within a call has to fit into the last cache: other cores and other
+programs use it too. A product of 2048 that read 16 MB again, of 32, took 1.5 times as long as one
+that read parts of 4 MB (a Zen 3 beside other programs)."""
+
 LONG = 65536
 """Bytes from which on a single row comes sooner still, by one such share, if the first cache holds
 what is summed up."""
@@ -97,6 +102,8 @@ class Traffic(Alike):
         runs = pieces.run.reshape(shape)
         whole = np.concatenate([runs[:, :1], runs[:, :-1]], axis=1).reshape(len(streams), -1)
         lines = np.where(used, pieces.lines(whole).reshape(shape), 0.0)
+        unasked = pieces.unasked().reshape(shape)
+        unasked[:, 1:] = np.maximum(unasked[:, 1:], unasked[:, :-1])
         crowded = np.where(used, pieces.crowded().reshape(2, *shape), 0.0)
         rooms = [room for room, _ in self.cpu.caches[:2]]  # the first cache, and those behind it
         loops = around[different]
@@ -112,13 +119,16 @@ class Traffic(Alike):
         self.in_panels(lines[-1], come[-1], boxes)
         come[:, 0] = 0.0  # all of it is there
         come = come * fresh
-        found, held = [], lines.sum(axis=0, keepdims=True) * LINE
-        for level, (size, _) in enumerate(self.cpu.caches):
-            kept = stays(np.maximum(held, crowded[1]) if level == 1 else held, size)
+        found, held, sudden = [], lines.sum(axis=0, keepdims=True) * LINE, 0.0
+        filled = held, np.maximum(held, crowded[1]), self.held_by_all(lines, moving)
+        for level, (there, (size, _)) in enumerate(zip(filled, self.cpu.caches)):
+            kept = stays(there, size)
             if inside and (kept[:, -1] < 1.0).any():
                 return []
             kept[:, -1] = 1.0
-            each = (_missed(kept) * kept * come[min(level, 1)]).sum(axis=1)
+            each = _missed(kept) * kept * come[min(level, 1)]
+            sudden = sudden if level else (each * unasked).sum(axis=(0, 1))
+            each = each.sum(axis=1)
             each *= self.followed(streams, each, lines[:, 0]) if level else 1.0
             if level == len(self.cpu.caches) - 1:
                 beside[-1] = 1.0  # what was written leaves as room is made
@@ -126,7 +136,17 @@ class Traffic(Alike):
                     each *= np.where(gapless < 1.0, GAPLESS / ADDED, 1.0)
             found.append((each * beside if level else each).sum(axis=0))
         terms = depths - 1 - (0 if inside else len(self.plan.order))
-        return [self.again(held, crowded[0], come[0], terms), *found]
+        return [self.again(held, crowded[0], come[0], terms) + sudden, *found]
+
+    def held_by_all(self, lines: Column, moving: npt.NDArray[np.bool_]) -> Column:
+        """Bytes that these lines of each stream take of the last cache, or leave to others: threads
+        hold a part each of what moves along an axis that tasks cut. From one call to the next all
+        is there or not, whatever the nest."""
+        cut = (self.task < self.of.spatial).T & self.plan.threads
+        apart = np.where(moving[:, : len(cut)] @ cut, self.cpu.threads, 1.0)[:, None]
+        found: Column = (lines * apart).sum(axis=0, keepdims=True) * LINE * SHARED
+        found[:, 0] = lines[:, 0].sum(axis=0) * LINE
+        return found
 
     def followed(self, streams: Sequence[Stream], lines: Column, all_of_it: Column) -> Column:
         """The share of the time of lines that is left where nearly all are those of one panel of
