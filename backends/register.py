@@ -29,6 +29,8 @@ def register_intrinsic(intrin: TensorIntrin, target: Target | str | None = None)
     intrinsic and the first wrong element, where they differ, where the name is taken, and where
     `target` lacks the feature that the intrinsic needs; BuildError where the text does not compile.
     """
+    if not isinstance(intrin, TensorIntrin):
+        raise TensorIRError(f"{intrin!r} is no tensor intrinsic: give a tensorir.TensorIntrin")
     texts = {"c": intrin.source, "cuda-emulator": intrin.cuda}
     targets = [kind for kind, text in texts.items() if text] if target is None else [target]
     register_checked(intrin, *map(intrinsic_runner, targets))
@@ -98,6 +100,8 @@ def register_extern(func: ExternFunc, target: Target | str = "c") -> None:
     calls it is first built for one, on the emulator or on an OpenCL device, or here, with
     "cuda-emulator" or "opencl" as the target.
     """
+    if not isinstance(func, ExternFunc):
+        raise TensorIRError(f"{func!r} is no extern function: give a tensorir.ExternFunc")
     where = resolve(target)
     register_extern_checked(func, extern_runner(target), CALLED if where.on_gpu else "C")
     if where.on_gpu:

@@ -8,6 +8,7 @@ import pytest
 
 import tensorir
 from autotune import default_schedule, search_space
+from autotune.rules import register_move, register_rule
 from backends import (
     OutOfMemory,
     build,
@@ -15,12 +16,14 @@ from backends import (
     compare,
     interleave,
     measure,
+    register_extern,
+    register_intrinsic,
     resolve,
     source_text,
 )
 from schedule import Schedule, ScheduleError, Trace, create_schedule, library, minimize
 from schedule.library import gpu
-from tensorir import TensorIRError, lower, ops, specialize, split_constants, te
+from tensorir import TensorIRError, lower, ops, register_algorithm, specialize, split_constants, te
 from tests.odd import ODD, check_odd_arguments
 
 A = te.placeholder((6, 8), name="A")
@@ -227,3 +230,13 @@ def test_building_and_timing(tmp_path):
     for folder in (taken, taken / "below"):
         with pytest.raises(TensorIRError, match="kernel 'product' cannot be written to .*file"):
             kernel.export(folder)
+
+
+@pytest.mark.parametrize(
+    "register",
+    [register_algorithm, register_extern, register_intrinsic, register_move, register_rule],
+)
+@pytest.mark.parametrize("given", [None, 3, "x", []], ids=repr)
+def test_what_is_registered_is_of_its_kind(register, given):
+    with pytest.raises(TensorIRError, match="is no .*: give a "):
+        register(given)

@@ -34,6 +34,8 @@ def register_algorithm(algorithm: Algorithm) -> None:
     Raises TensorIRError for a name that is taken, and where the algorithm computes something else
     than a block of its examples.
     """
+    if not isinstance(algorithm, Algorithm):
+        raise TensorIRError(f"{algorithm!r} is no algorithm: give a tensorir.Algorithm")
     if algorithm.name in known_algorithms():
         raise TensorIRError(f"there is an algorithm {algorithm.name!r} already")
     check_algorithm(algorithm)
