@@ -37,7 +37,7 @@ def decided(
         if o.pad is None:
             continue
         axes = [n for n in c.spatial if c.in_padding(n, operand)]
-        near = [any(row[n] in (1, -1) for row in o.dims) for n in axes]
+        near = np.array([any(row[n] in (1, -1) for row in o.dims) for n in axes], dtype=bool)
         ends = np.where(rest[:, axes] | near, 3.0, 2.0)  # else only the first tile reaches beyond
         inside = np.where(np.array(around)[:, axes], np.minimum(tiles[:, axes], ends), 1.0)
         known = np.prod(tasks[:, axes] * inside, axis=1) <= copies

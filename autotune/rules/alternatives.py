@@ -120,5 +120,5 @@ def _everywhere(start: Start, algorithm: str) -> Start:
 
 
 def _allowed(numerics: str, device: Device | None) -> list[Algorithm]:
-    known, own = known_algorithms().values(), None if device is None else device.kind
-    return [a for a in known if allows(numerics, a.numerics) and own in (a.kinds or (own,))]
+    known = [a for a in known_algorithms().values() if allows(numerics, a.numerics)]
+    return [a for a in known if device is None or a.is_for(device.kind, device.target.features)]

@@ -93,6 +93,12 @@ def stores_of(block: Block) -> tuple[Store, ...]:
     return tuple(stmt for stmt in walk(block.body) if isinstance(stmt, Store))
 
 
+def widens(block: Block) -> bool:
+    """Whether a block is a reduction of a wider type than all it reads."""
+    wide = dtype.bits(written(block)[0].dtype) if block.is_reduction else 0
+    return max((dtype.bits(x.buffer.dtype) for x in body_loads(block)), default=wide) < wide
+
+
 def calls_extern(block: Block) -> bool:
     """Whether a block calls an extern function, of which only the loops can be scheduled."""
     return any(isinstance(stmt, Extern) for stmt in walk(block.body))

@@ -18,6 +18,7 @@ from autotune.rules.group import (
     stores_at_variables,
     stores_of,
     stride_in,
+    widens,
 )
 from schedule import Schedule, needed, share_read, shared_parts
 from tensorir import (
@@ -111,7 +112,8 @@ def inline_stages(sch: Schedule, kept: Collection[str] = (), copies: Copies = No
 
 
 def _only_moves(block: Block, users: Sequence[Block]) -> bool:
-    """Whether a stage moves elements, and its readers can read them no further apart before."""
+    """Whether a stage moves elements, and its readers can read them no further apart before; sums
+    in a wider type, which dot products may be, want their terms in a dimension of their own."""
     (store,) = stores_of(block)
     value = store.value
     if not isinstance(value, Load) or any(i.has_loads for i in value.indices):
@@ -120,7 +122,9 @@ def _only_moves(block: Block, users: Sequence[Block]) -> bool:
         at = {v: i for v, i in zip(store.indices, load.indices) if isinstance(v, Var)}
         own = Load(value.buffer, tuple(substitute(i, at) for i in value.indices))
         known = all(stride_in(own, it.var, user) is not None for it in user.iters)
-        if not known or loads_each(own, user, 8) > loads_each(load, user, 8):
+        often = instances(user) >= MOST_COPIED * instances(block) and widens(user)
+        apart = often and own.indices[-1] is not load.indices[-1]
+        if not known or apart or loads_each(own, user, 8) > loads_each(load, user, 8):
             return False
     return True
 

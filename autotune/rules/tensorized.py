@@ -13,12 +13,12 @@ from math import prod
 from typing import Any
 
 from autotune.rules.effort import one_thread
-from autotune.rules.group import SYMBOLIC_SIZE, Group, lane_of, output_store, size
+from autotune.rules.group import SYMBOLIC_SIZE, Group, lane_of, size, widens
 from autotune.rules.matrix_forms import Form, in_forms
 from autotune.rules.plan import OpenPlan, Options, Values, threads
 from autotune.rules.transposed import placing_plan
 from schedule import Schedule, library
-from tensorir import Cpu, body_loads, dtype
+from tensorir import Cpu, dtype
 
 STRIPS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 """Widths of register tiles, in strips of 16 columns."""
@@ -112,7 +112,7 @@ def tensorized_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TensorizedPl
     """The plan for a product whose types fit an intrinsic of the target, in the first of the forms
     of its axes that does; where columns are in two variables of which the last is short, in the
     first that has them in one."""
-    if not widens(sch, group.block):
+    if not widens(sch.state.block(group.block)):
         return []
 
     def enough(plan: TensorizedPlan) -> bool:
@@ -141,16 +141,6 @@ def _plan(group: Group, cpu: Cpu, sch: Schedule, form: Form | None) -> Tensorize
         rows=(roles.rows or SYMBOLIC_SIZE) * others,
         form=form,
     )
-
-
-def widens(sch: Schedule, block: str) -> bool:
-    """Whether a reduction is of a wider type than all it reads."""
-    node = sch.state.block(block)
-    store, loads = output_store(node), body_loads(node)
-    if not node.is_reduction or store is None or not loads:
-        return False
-    bits = dtype.bits(store.buffer.dtype)
-    return all(dtype.bits(load.buffer.dtype) < bits for load in loads)
 
 
 def _options(

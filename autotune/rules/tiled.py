@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from autotune.rules.effort import one_thread
-from autotune.rules.group import SYMBOLIC_SIZE, Group, output_store
+from autotune.rules.group import SYMBOLIC_SIZE, Group, output_store, widens
 from autotune.rules.matrix_forms import Form, in_forms
 from autotune.rules.plan import OpenPlan, Options, Values, threads
-from autotune.rules.tensorized import extents, tensorized_plans, widens
+from autotune.rules.tensorized import extents, tensorized_plans
 from schedule import Schedule, library
 from tensorir import Buffer, Cpu, body_loads, dtype
 
@@ -118,7 +118,7 @@ class TiledPlan(OpenPlan):
 def tiled_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TiledPlan]:
     """The plan for a product whose types fit intrinsics of the target: as it is written where it is
     one of matrices, or in the form of one, with the columns that take the least time."""
-    if not widens(sch, group.block) or not library.has_tiles(cpu.target.features):
+    if not widens(sch.state.block(group.block)) or not library.has_tiles(cpu.target.features):
         return []
 
     def enough(plan: TiledPlan) -> bool:  # else terms or columns may be in several variables

@@ -6,7 +6,7 @@ step of the trace like any other, so records replay and carry no second program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from tensorir.buffer import Buffer
@@ -47,6 +47,8 @@ class Algorithm:
     always     whether it is better wherever it fits, and used there if numerics allow
     kinds      the kinds of devices whose rules know what to make of it; None is all. Elsewhere it
                is for schedules by hand
+    needs      whether a target with these features has what it is for, as an instruction; None is
+               any target
     """
 
     name: str
@@ -57,3 +59,8 @@ class Algorithm:
     preferred: bool = False
     always: bool = False
     kinds: tuple[str, ...] | None = None
+    needs: Callable[[Collection[str]], bool] | None = None
+
+    def is_for(self, kind: str, features: Collection[str]) -> bool:
+        """Whether rules for a kind of device, with these features, know what to make of it."""
+        return kind in (self.kinds or (kind,)) and (self.needs is None or self.needs(features))

@@ -18,6 +18,7 @@ def known_algorithms() -> dict[str, Algorithm]:
 
 @cache
 def _import_built_in() -> None:
+    from tensorir.algorithms.dots.short_factors import BYTE_FACTORS, SHORT_FACTORS
     from tensorir.algorithms.extremes import EXTREMES
     from tensorir.algorithms.factored import FACTORED
     from tensorir.algorithms.im2col import IM2COL
@@ -26,14 +27,13 @@ def _import_built_in() -> None:
     from tensorir.algorithms.online import ONLINE
     from tensorir.algorithms.scans import SCANS
     from tensorir.algorithms.separate import SEPARATE
-    from tensorir.algorithms.short_factors import SHORT_FACTORS
     from tensorir.algorithms.statistics import STATISTICS
     from tensorir.algorithms.sums_beside import SUMS_BESIDE
     from tensorir.algorithms.winograd import WINOGRAD
 
     found = (
         *EXTREMES, *STATISTICS, *JOINED, FACTORED, *SEPARATE, NARROW_SUMS, SHORT_FACTORS,
-        SUMS_BESIDE, IM2COL, *SCANS, *WINOGRAD, *ONLINE,
+        BYTE_FACTORS, SUMS_BESIDE, IM2COL, *SCANS, *WINOGRAD, *ONLINE,
     )  # fmt: skip
     for algorithm in found:
         ALGORITHMS.setdefault(algorithm.name, algorithm)

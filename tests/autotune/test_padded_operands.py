@@ -10,7 +10,7 @@ from autotune import default_schedule
 from backends import build
 from benchmarks.general.code import machine_code
 from schedule import Schedule, library
-from tensorir import PrimFunc, ops, te
+from tensorir import PrimFunc, interpret, ops, te
 
 TARGET = "c -threads=1 -vector_bits=512"
 
@@ -143,3 +143,20 @@ def test_padding_in_the_terms_is_scheduled_as_a_stage_of_padding(name, kind, spe
     arrays = [rng.standard_normal(b.const_shape).astype("float32") for b in func.inputs]
     plain = build(Schedule(func), TARGET)(*arrays)
     np.testing.assert_allclose(kernel(*arrays), plain, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["float32", "int32", "int16"])
+def test_padding_along_the_terms_alone_has_a_default(kind: str) -> None:
+    """As of channels that are filled up: no lane runs into it."""
+    x, f = te.placeholder((9, 9, 3), kind, name="x"), te.placeholder((3, 3, 4, 16), kind, name="f")
+    zero = te.const(0, kind)
+    wide = te.compute((9, 9, 4), lambda i, j, c: te.if_then_else(c < 3, x[i, j, c], zero), "wide")
+    r, s, c = (te.reduce_axis(n, name) for n, name in ((3, "r"), (3, "s"), (4, "c")))
+    y = te.compute(
+        (7, 7, 16), lambda i, j, o: te.sum(wide[i + r, j + s, c] * f[r, s, c, o], axis=[r, s, c])
+    )
+    func = te.create_prim_func([x, f, y])
+    arrays = [np.arange(np.prod(p.const_shape)).reshape(p.const_shape) % 7 for p in func.inputs]
+    arrays = [a.astype(kind) for a in arrays]
+    (wanted,) = interpret(func, *arrays)
+    np.testing.assert_array_equal(build(default_schedule(func, "c -threads=1"))(*arrays), wanted)
