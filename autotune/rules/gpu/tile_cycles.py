@@ -368,7 +368,8 @@ class TileColumns(TileRequests):
         step = self.step * np.maximum(1.0, PARTS / np.maximum(1, together * self.warps))
         longer, shorter = np.maximum(step, asked), np.minimum(step, asked)
         busy = together * (longer + NEVER_HIDDEN * shorter)
-        alone = step + self.asked_late + (self.arch.wait - WAIT) * (2 - self.ahead)
+        known = WAIT * (self.ahead > 0)  # in a step; what waits for memory arrives one by one
+        alone = step + self.asked_late + self.arch.wait * (2 - self.ahead) - known
         alone = np.where(self.ahead > 0, np.maximum(alone, waits), alone + waits)
         issued, moved = self.steps * step, self.steps * asked + self.stored / self.sectors
         back = np.maximum(issued + self.written_back, moved) - np.maximum(issued, moved)
