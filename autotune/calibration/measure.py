@@ -126,8 +126,8 @@ def derived(
     third = min(line("l3 lines"), memory)
     second = min(line("l2 lines"), third)
     costs = {
-        "units": 1 / each["units"],
-        "ports": 1 / min(each["loads"], near * cpu.vector_bytes / cpu.line_bytes),
+        "units": cpu.vector / each["units"],
+        "ports": cpu.vector / min(each["loads"], near * cpu.vector_bytes / cpu.line_bytes),
         "latency": each["latency"],
         "l2": max(second, LEAST),
         "l3": max(third - second, LEAST),

@@ -86,13 +86,21 @@ def test_times_become_cycles(monkeypatch):
     assert set(found.costs) <= NAMES
     hidden = SMALL.costs.hidden
     expected = {
-        "units": 2.0, "ports": 1 / 0.4, "latency": 4.0, "start": 4000.0, "copy": 0.5,
+        "units": 1.0, "ports": 0.5 / 0.4, "latency": 4.0, "start": 4000.0, "copy": 0.5,
         "copy_turned": 1.5, "l2": 2 - (1 - hidden) * 0.8, "l3": 3.0, "memory": 15.0,
         "transpose": 3 - SMALL.costs.sum_,
     }  # fmt: skip
     assert found.costs == pytest.approx(expected)
     assert found.others["GHz"] == pytest.approx(2.0)
     assert found.applied(Costs()) == replace(Costs(), **found.costs)
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+def test_instructions_take_as_long_as_was_measured(bits, monkeypatch):
+    """Units and ports are of 64 bytes, whatever a processor's vectors have."""
+    monkeypatch.setitem(globals(), "SMALL", Cpu(replace(SMALL.target, vector_bits=bits)))
+    cpu, found = SMALL, cycles(monkeypatch, **{"l1 lines": 4}).costs
+    assert (cpu.vector / found["units"], cpu.vector / found["ports"]) == pytest.approx((0.5, 0.6))
 
 
 def test_no_line_comes_faster_from_farther_away(monkeypatch):
