@@ -96,9 +96,10 @@ def _plan(base: Schedule, sch: Schedule, chain: Chain, cpu: Cpu) -> ChainPlan:
     together = max(map(len, read_in_common(sch, chain.statistics)))
     usual = 6 if chain.products else _together(sch, chain, cpu, together)
     beside = together * _side_by_side(usual)
-    hidden = ceil(cpu.costs.latency * cpu.costs.units / beside)  # more would only be added up
-    sums = max(1, min(4, hidden, 3 * cpu.registers // (4 * beside)))
+    hidden = ceil(cpu.costs.latency * cpu.costs.units / cpu.vector / beside)  # more is added up
     shortest = min(last_reduce(blocks(name)) for name in chain.statistics)
+    most = min(4, 3 * cpu.registers // (4 * beside), shortest // (8 * lanes))
+    sums = max(1, min(hidden, most))
     widths = tuple(w for w in (lanes, 2 * lanes, 4 * lanes, 8 * lanes) if w < shortest)
     counts: tuple[int, ...] = ROWS if chain.products else TOGETHER
     if chain.order.turned:

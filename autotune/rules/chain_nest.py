@@ -9,7 +9,7 @@ from typing import Any
 from autotune.rules.ahead import ask_ahead
 from autotune.rules.chain_rows import put_in_rows
 from autotune.rules.find_chain import Chain
-from autotune.rules.group import attempt, output_store, size
+from autotune.rules.group import attempt, size
 from autotune.rules.lanes import (
     into_lanes,
     lanes_inside,
@@ -80,11 +80,9 @@ class ChainNest:
             lanes_inside(self.sch, ordered, self.few_rows(ordered))
         done = {block for group in common for block in group}
         for block in self.stages:
-            if block in done:
-                continue
-            if block in partial:
+            if block in partial and block not in done:
                 lanes_inside(self.sch, [block], self.few_rows([block]))
-            elif block not in writers:
+            elif block not in partial and block not in writers:
                 self.finish(block, copies=block in writers.values())
 
     def inside(self, block: str) -> int:
@@ -219,10 +217,8 @@ def tile_of(
 
 def _align_rows(sch: Schedule, stages: Sequence[str], lanes: int) -> None:
     """Let rows of stages begin at whole vectors: tails then are vectors with masks."""
-    for stage in stages:
-        store = output_store(sch.state.block(stage))
-        if store is None or store.buffer not in sch.func.buffers or store.buffer.ndim < 2:
-            continue
-        columns = int_value(store.buffer.shape[-1])
-        if columns is not None and columns > lanes and columns % lanes:
-            sch.storage_align(stage, store.buffer.name, -2, lanes, 0)
+    for stage, buffer in ((s, b) for s in stages for b in written(sch.state.block(s))):
+        inside = buffer.ndim > 1 and buffer in sch.func.buffers
+        columns = int_value(buffer.shape[-1]) or 0 if inside else 0
+        if columns > lanes and columns % lanes:
+            sch.storage_align(stage, buffer.name, -2, lanes, 0)

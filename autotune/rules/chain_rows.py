@@ -26,7 +26,7 @@ class RowOrder:
     cuts     positions of its loops, and the factors that they are split by first
     rows     positions of the loops of rows, after that, in their order
     columns  those of its other loops of data
-    joined   whether these become one
+    joined   how many of the last of these become one
     turned   whether neighbours in the result are of different rows
     layouts  index maps for what the others store
     kept     the index map of what the last stage stores, if that is in rows and a stage that is no
@@ -39,7 +39,7 @@ class RowOrder:
     cuts: tuple[tuple[int, tuple[int, ...]], ...]
     rows: tuple[int, ...]
     columns: tuple[int, ...]
-    joined: bool
+    joined: int
     turned: bool
     layouts: tuple[tuple[str, str], ...]
     kept: str = ""
@@ -86,8 +86,8 @@ def put_in_rows(sch: Schedule, order: RowOrder) -> list[LoopRef]:
     places = [*order.rows, *units, *order.columns]
     if places != sorted(places):
         sch.reorder(*[loops[at] for at in places])
-    if order.joined:
-        sch.fuse(*[loops[at] for at in order.columns])
+    if order.joined > 1:
+        sch.fuse(*[loops[at] for at in order.columns[-order.joined :]])
     return [loops[at] for at in order.rows]
 
 

@@ -127,15 +127,17 @@ class _Found:
         return bool(self.columns) and any(result(var) == 1 for var in rows)
 
     @cached_property
-    def joined(self) -> bool:
-        """Whether the columns of the last stage are as one axis in all that it accesses."""
-        axes = [(var, self.data[var]) for var in self.columns]
-        return len(axes) > 1 and all(_follow(step, axes) for step in self.steps(self.end))
+    def joined(self) -> frozenset[Var]:
+        """The last columns of the last stage, several, that are as one in all that it accesses."""
+        steps, axes = self.steps(self.end), [(var, self.data[var]) for var in self.columns]
+        ends = (axes[n:] for n in range(len(axes) - 1))
+        found = next((end for end in ends if all(_follow(s, end) for s in steps)), ())
+        return frozenset(var for var, _ in found)
 
     @property
     def is_tiled(self) -> bool:
         """Whether the columns of the last stage are one loop, of neighbours in the result."""
-        return not self.turned and (self.joined or len(self.columns) == 1)
+        return not self.turned and len(self.columns) == max(1, len(self.joined))
 
     @cached_property
     def ordered(self) -> list[Var]:
@@ -164,13 +166,14 @@ class _Found:
     def order(self) -> RowOrder:
         """What has to be done."""
         others = [var for var in self.data if var not in self.rows]
+        apart = next((n for n, var in enumerate(others) if var in self.joined), len(others))
         for name in (name for name, (text, _) in self.layouts.items() if text):
             if written(self.sch.state.block(name))[0] in self.sch.func.params:
                 _refuse(name, "callers know the layout of its result")
         return RowOrder(
             self.last, self.members, self.apart, tuple(self.cuts),
             tuple(self.place[var] for var in self.ordered),
-            tuple(self.place[var] for var in others), self.joined, self.turned,
+            tuple(self.place[var] for var in others), len(others) - apart, self.turned,
             tuple((name, text) for name, (text, _) in self.layouts.items() if text),
         )  # fmt: skip
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tensorir import ops, te
+from autotune.rules.generate import sketches
+from tensorir import Cpu, Target, ops, te
 from tests.autotune.test_rules_chains import chains_of, check, made, nests, rows_of, scheduled
 
 
@@ -77,3 +78,38 @@ def test_what_is_made_once_for_a_row_makes_no_vector_narrower(of, kind):
 def only_chain(func):
     (chain,) = chains_of(func)
     return chain
+
+
+def normalised(*shape):
+    """Of a batch, over all axes but the second one, which factors belong to."""
+    axes = tuple(d for d in range(len(shape)) if d != 1)
+    x, scale, shift = rows_of(*shape), *(rows_of(shape[1], name=n) for n in ("scale", "shift"))
+    norm = ops.batch_norm(x, ops.mean(x, axes), ops.var(x, axes), scale, shift, name="out")
+    return made(x, scale, shift, norm)
+
+
+@pytest.mark.parametrize("columns", [(5, 12), (2, 5, 6), (60, 1), (4, 15)])
+def test_columns_that_follow_each_other_are_one_loop_behind_those_that_do_not(columns):
+    plain, split = normalised(3, 24, 60), normalised(3, 24, *columns)
+    assert only_chain(split).default() == only_chain(plain).default()
+    wanted, found = (
+        [sch.state.loop(loop).const_extent for loop in sch.get_loops("out")]
+        for sch in map(scheduled, (plain, split))
+    )
+    assert [n for n in found if n != 1] == wanted
+    check(split, scheduled(split))
+
+
+@pytest.mark.parametrize("shape", [(64, 512), (64, 384), (3, 24, 600)])
+def test_as_many_bytes_are_summed_up_at_a_time_whatever_vectors_have(shape):
+    """Vectors of half as many begin twice as often, so twice as many hide that sums wait."""
+    x = rows_of(*shape)
+    func = normalised(*shape) if shape[2:] else made(x, *norm_with_statistics(x))
+    widths = {default_width(func, bits) for bits in (256, 512)}
+    assert len(widths) == 1
+
+
+def default_width(func, bits):
+    cpu = Cpu(Target(vector_bits=bits, threads=2, features=("fma",), l1d=32 << 10, l2=1 << 20))
+    (plan,) = (p for p in next(sketches(func, cpu, "reassociated")).plans if p.name == "chain")
+    return plan.default()[plan.key("width")]
