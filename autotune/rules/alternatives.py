@@ -54,7 +54,7 @@ def first_start(func: PrimFunc, numerics: str, device: Device | None = None) -> 
     start = _definition(func)
     for algorithm in _allowed(numerics, device):
         if algorithm.always:
-            start = _everywhere(start, algorithm.name)
+            start = _everywhere(start, algorithm.name, device)
     return start
 
 
@@ -68,25 +68,24 @@ def other_algorithms(numerics: str, device: Device, asked: bool = True) -> list[
     ]
 
 
-def with_algorithm(start: Start, block: str, algorithm: str) -> Start | None:
+def with_algorithm(start: Start, block: str, algorithm: str, device: Device | None) -> Start | None:
     """`start` with one more block computed by an algorithm, and what follows it elementwise made
-    part of its last stage; None where the algorithm is for something else."""
+    part of its last stage; None where the algorithm is for something else, or another device."""
     key = block, algorithm
     if key not in start._with:
-        start._with[key] = _using(start, block, algorithm)
+        start._with[key] = _using(start, block, algorithm, device)
     return start._with[key]
 
 
-def _using(start: Start, block: str, algorithm: str) -> Start | None:
-    sch = start.schedule.copy()
+def _using(start: Start, block: str, algorithm: str, device: Device | None) -> Start | None:
+    sch, known = start.schedule.copy(), known_algorithms()[algorithm]
     if block not in sch.get_blocks():
         return None  # an algorithm for another block computes what it made
     try:
         last: BlockRef | None = sch.use_algorithm(block, algorithm)
     except ScheduleError:
-        known = known_algorithms()[algorithm]
         last = library.gpu.use_on_axes(sch, block, algorithm) if known.kinds == ("gpu",) else None
-    if last is None:
+    if last is None or device is not None and not known.is_for(device.target.features):
         return None
     refused = start.refused | join_epilogue(sch, last)
     return Start(f"{start.name}+{algorithm}({block})".lstrip("+"), sch, refused)
@@ -104,7 +103,7 @@ def starts(
     are better wherever they fit, the definition, and then one with each other algorithm that
     `numerics` allows, in all blocks that it is for."""
     others = other_algorithms(numerics, device)
-    made = (_everywhere(first, algorithm) for algorithm in others)
+    made = (_everywhere(first, algorithm, device) for algorithm in others)
     seen: set[str] = set()
     for start in chain((chosen, first, _definition(func)), made):
         if start.name not in seen:
@@ -112,13 +111,13 @@ def starts(
             yield start
 
 
-def _everywhere(start: Start, algorithm: str) -> Start:
+def _everywhere(start: Start, algorithm: str, device: Device | None) -> Start:
     """An algorithm in all blocks that it is for."""
     for block in reductions(start.schedule):
-        start = with_algorithm(start, block, algorithm) or start
+        start = with_algorithm(start, block, algorithm, device) or start
     return start
 
 
 def _allowed(numerics: str, device: Device | None) -> list[Algorithm]:
-    known = [a for a in known_algorithms().values() if allows(numerics, a.numerics)]
-    return [a for a in known if device is None or a.is_for(device.kind, device.target.features)]
+    known, own = known_algorithms().values(), None if device is None else device.kind
+    return [a for a in known if allows(numerics, a.numerics) and own in (a.kinds or (own,))]

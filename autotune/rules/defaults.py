@@ -72,7 +72,7 @@ def _best(
     best = whole = None
     for block in reductions(start.schedule) if algorithms else ():
         now = start if best is None else best.start
-        made = [with_algorithm(now, block, algorithm) for algorithm in algorithms]
+        made = [with_algorithm(now, block, algorithm, device) for algorithm in algorithms]
         told = [planned(start, told=True) for start in made if start is not None]
         tried = [found for found in told if found is not None]
         if not tried:

@@ -123,7 +123,7 @@ def _only_moves(block: Block, users: Sequence[Block]) -> bool:
         own = Load(value.buffer, tuple(substitute(i, at) for i in value.indices))
         known = all(stride_in(own, it.var, user) is not None for it in user.iters)
         often = instances(user) >= MOST_COPIED * instances(block) and widens(user)
-        apart = often and own.indices[-1] is not load.indices[-1]
+        apart = often and own.indices[-1] not in {load.indices[-1], *[i.var for i in user.reduced]}
         if not known or apart or loads_each(own, user, 8) > loads_each(load, user, 8):
             return False
     return True

@@ -61,6 +61,7 @@ class Algorithm:
     kinds: tuple[str, ...] | None = None
     needs: Callable[[Collection[str]], bool] | None = None
 
-    def is_for(self, kind: str, features: Collection[str]) -> bool:
-        """Whether rules for a kind of device, with these features, know what to make of it."""
-        return kind in (self.kinds or (kind,)) and (self.needs is None or self.needs(features))
+    def is_for(self, features: Collection[str]) -> bool:
+        """Whether a target with these features has what it is for. Intrinsics are parsed to know
+        that: it is asked of what was recognised alone."""
+        return self.needs is None or self.needs(features)

@@ -113,8 +113,8 @@ class DotOrder:
 
 def dot_order(found: Reduction, loads: Sequence[Load], group: int, what: str) -> DotOrder:
     """The order of a sum of products of two elements, for so many terms in a step; Mismatch where
-    these are in windows alone, or few results share an element. Products of what is read at
-    variables stay in the order that they have."""
+    these are in windows alone, few results share an element, or these are sums of some of the
+    terms each. Products of what is read at variables stay in the order that they have."""
     none = f"{what} is no product of two matrices"
     parts = _parts(found, loads)
     sizes = {**found.spatial, **found.reduced}
@@ -132,6 +132,9 @@ def dot_order(found: Reduction, loads: Sequence[Load], group: int, what: str) ->
         return DotOrder(found, stay, found.own, sizes, {}, None, {})
     along = [_windows(load, sizes) for load in read]
     require(not all(along), f"both factors of {what} are read in windows")
+    odd = [[i for i in load.indices if not isinstance(i, Var)] for load in read]
+    one, two = ({v for i in each for v in i.variables if v in {*spatial}} for each in odd)
+    require(bool(parts) or one.isdisjoint(two), f"{what} makes parts of sums")
     own = [v for each in found.own for v in parts.get(each, (each,))[:2] if isinstance(v, Var)]
     sides = []
     for n in (n for n in (0, 1) if not along[1 - n]):
