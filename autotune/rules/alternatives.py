@@ -68,11 +68,12 @@ def other_algorithms(numerics: str, device: Device, asked: bool = True) -> list[
     ]
 
 
-def with_algorithm(start: Start, block: str, algorithm: str, device: Device | None) -> Start | None:
-    """`start` with one more block computed by an algorithm, and what follows it elementwise made
-    part of its last stage; None where the algorithm is for something else, or another device."""
-    key = block, algorithm
-    if key not in start._with:
+def with_algorithm(
+    start: Start, block: str, algorithm: str, device: Device | None = None
+) -> Start | None:
+    """`start` with one more block by an algorithm that is for it, and for the device if given, and
+    what follows it elementwise made part of its last stage; else None."""
+    if (key := (block, algorithm)) not in start._with:
         start._with[key] = _using(start, block, algorithm, device)
     return start._with[key]
 
